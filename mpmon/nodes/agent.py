@@ -3,9 +3,9 @@
 It watches the processes of one job as `mpmon PID` does, and answers queries with its latest snapshot. Judging is left
 to the front end, which sees the whole job. The agent listens on no port and writes no file.
 
-It ends on the first of: end of its input, the message `End`, an expired lease (no message for a while: a container's
-runtime may keep the agent when its carrier has died), SIGTERM, SIGHUP or SIGINT, an output that nobody reads. One
-thread samples the job and may block; the thread that communicates never waits for it.
+It ends on the first of: the end of its input, the message `End`, an expired lease (no message for a while: a
+container's runtime may keep the agent after its carrier has died), SIGTERM, SIGHUP or SIGINT, a blocked output. One
+thread samples the job and may block; the communicating thread never waits for it.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class Agent:
         self._here: tuple[wire.JobHere, ...] = ()
         self._lease_s = wire.LEASE_S
         self._asked: wire.Ask | None = None
-        """A query for which there is no new round yet."""
+        """A query not answered yet, because no new round has been sampled."""
         self._answered = 0
-        """The last query that was answered."""
+        """The number of the last answered query."""
         self._looked: Snapshot | None = None
-        """The round of that answer."""
+        """The round sent as that answer."""
         self._sent: Snapshot | None = None
         """The last round whose facts were sent."""
         self._classes: Digest = ()
@@ -97,7 +97,7 @@ class Agent:
         self._is_asking = False
         """A thread is querying NCCL's RAS."""
         self._of_ras: deque[wire.RasAnswer] = deque()
-        """Its answers, to be sent."""
+        """The answers of RAS, to be sent."""
         self._over = False
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -128,14 +128,14 @@ class Agent:
                 self._say(self._of_ras.popleft())
         return self._close()
 
-    # What comes and goes
+    # Messages
 
     def _wait(self, seconds: float) -> bool:
         """Wait for an event or until the time has passed; returns whether the front end sent something."""
         poll = select.poll()
         poll.register(self._reads, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
-        poll.register(self._writes, select.POLLOUT if self._unsent else 0)  # a reader that has gone is told in any case
+        poll.register(self._writes, select.POLLOUT if self._unsent else 0)  # a closed reader is reported in any case
         ready = dict(poll.poll(max(0.0, seconds) * 1000))
         if self._woken in ready:
             os.read(self._woken, CHUNK)
@@ -193,7 +193,7 @@ class Agent:
             self._say(wire.Beat(answers=answers, clock=self._clock.now()))
 
     def _ask_ras(self, question: wire.AskRas) -> None:
-        """In a thread of its own, one at a time."""
+        """Query RAS in a thread of its own, one query at a time."""
         if question.agent == self._address and not self._is_asking:
             self._is_asking = True
             threading.Thread(target=self._work, args=(question,), name="mpmon ras", daemon=True).start()
@@ -294,7 +294,7 @@ def ras_answer(question: wire.AskRas) -> wire.RasAnswer:
     except (nccl_ras.NoAnswer, nccl_ras.NotUnderstood) as problem:
         why = str(problem)
     except Exception as defect:
-        # Any effect of a foreign program's answer must be visible.
+        # Any effect of a foreign program's answer must show.
         why = repr(defect)
     return wire.RasAnswer(answers=number, problem=why[: wire.LONGEST_REMARK], reached=is_reached)
 
@@ -306,11 +306,11 @@ class _Seen(NamedTuple):
     classes: Digest
     rights: str | None = None
     ended: bool = False
-    """No more will follow."""
+    """No more rounds will follow."""
 
 
 def _read(history: History, snapshot: Snapshot) -> tuple[int, ...]:
-    """The processes that have to be readable: the ranks; in a job without any, all Python processes."""
+    """The processes that must be readable: the ranks; in a job without ranks, all Python processes."""
     ranks = tuple(pid for pid, role in history.roles.items() if role.kind == "rank")
     return ranks or tuple(row.pid for row in snapshot.processes if is_python(row))
 
@@ -322,7 +322,7 @@ class _Looker(threading.Thread):
         super().__init__(name="mpmon looker", daemon=True)
         self.watch = watch
         self.problem = ""
-        """Why it no longer samples, in sentences; empty while it does."""
+        """Why it no longer samples, in sentences; empty while it samples."""
         self._wake = wake
         self._newest: _Seen | None = None
 

@@ -1,8 +1,8 @@
 """Which machines the front end requests full facts from, given what all machines report, and which stand for the rest.
 
 A hang is explained by the ranks that differ. So every machine of a small class is queried, and one machine of each
-other class, which stands for the whole class: together they represent the job. If all ranks are in one class, as when a
-link or a device fails, classes tell nothing; then the machines that differ from the others in some figure
+other class, representing the class: together they represent the job. If all ranks are in one class, as after a failure
+of a link or device, classes say nothing; then the machines that differ from the others in some figure
 (`mpmon.diagnosis.figures`) are queried too.
 """
 
@@ -23,7 +23,7 @@ FEW = 4
 """Up to this many machines of a class are all queried."""
 
 MOST = 24
-"""Most machines queried. If more differ, none of them is the odd one; if the job has no more machines, all are queried."""
+"""Most machines queried. If more differ, none is the odd one; if the job has no more machines, all are queried."""
 
 ODD = 2
 """Most machines queried for their figures: the first that differ, in the order of the figures."""
@@ -67,7 +67,7 @@ class Picks:
     """The machines to request facts from, from round to round."""
 
     def __init__(self, machines: int, names: Sequence[str] = ()) -> None:
-        """For this many machines, which may have names."""
+        """`machines` is their number; they may have names."""
         self._names = tuple(names)
         self.asked: Spans = ((0, machines - 1),) if 0 < machines <= MOST else ()
         """By number: all if there are few; none until it is known what they report."""
@@ -89,8 +89,8 @@ class Picks:
         """Update with what each answering machine reports of its ranks, its clock's offset, and its figures; returns
         whether more machines are to be queried now.
 
-        A queried machine stays queried while there is room: a class that comes and goes is no reason to lose sight of
-        one.
+        A queried machine stays queried while there is room: a class that comes and goes is no reason to lose sight of a
+        machine.
         """
         if told != self._told:
             self._rows = {number: self._row(number, *said) for number, said in told.items()}
@@ -111,7 +111,7 @@ class Picks:
         return elsewhere(self._whole, ranks, self._names, spans(asked))
 
     def _row(self, number: int, classes: Digest, offset_s: float) -> Digest:
-        """Unchanged rows stay the same objects."""
+        """The row; unchanged rows stay the same objects."""
         if self._told.get(number) == (classes, offset_s):
             return self._rows[number]
         return in_time(at(classes, number), offset_s)
@@ -126,5 +126,5 @@ def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
 
 
 def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
-    """Small classes first, ranks before others; those that make progress say nothing."""
+    """Small classes first, ranks before other roles; classes that make progress explain nothing."""
     return count(row.nodes) if row.kind.does else 1 << 62, row.kind.role != "rank", count(row.ranks), row.first

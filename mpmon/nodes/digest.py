@@ -5,9 +5,9 @@ place of ranks, are those of STAT (D. H. Ahn et al., "Scalable Temporal Order An
 2009). A class consists of processes that do the same, at the same line, by the same calls, in a collective of the same
 group; its ranks are spans.
 
-Digests are joined by `union` in any order, in any tree, as often as one likes: the result is the same. The size of one
+Digests are joined by `union` in any order and tree, any number of times: the result is the same. The size of one
 machine's digest is bounded, so the total is bounded by the number of machines; in practice it is far less. Moments are
-those of the machine's clock, until `in_time` converts them to the joining machine's.
+in the time of the machine's clock, until `in_time` converts them to the joining machine's.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ _Ranks = Annotated[tuple[tuple[_Rank, _Rank], ...], msgspec.Meta(max_length=MOST
 
 
 class Kind(Row, frozen=True, kw_only=True, order=True):
-    """What all of a class have in common."""
+    """What all processes of a class have in common."""
 
     role: _Words
     """As in `mpmon.diagnosis.roles.Role.kind`: `rank`, `dataloader worker` ..."""
     does: _Words
-    """`waiting for all_reduce in main() at train.py:49`; empty if they make progress."""
+    """`waiting for all_reduce in main() at train.py:49`; empty if the processes make progress."""
     operation: _Words = ""
-    """The collective they are in, if they are in one."""
+    """The collective that the processes are in, if any."""
     group: _Ranks = ()
     """The ranks of its process group; empty if unknown."""
     calls: _Words = ""
     """A digest of all calls of the main thread."""
     meets: _Words = ""
-    """A digest of the rendezvous and world size of its start of the job, if torchrun started it."""
+    """A digest of the rendezvous and world size of the job start they belong to, if torchrun started it."""
 
 
 class Class(Row, frozen=True, kw_only=True):
@@ -76,15 +76,15 @@ class Class(Row, frozen=True, kw_only=True):
 
     kind: Kind
     ranks: _Ranks
-    """Their own ranks, or the ranks they work for."""
+    """The processes' own ranks, or the ranks they work for."""
     nodes: _Ranks
     """The numbers of their machines."""
     first: tuple[_Rank, _Rank]
     """The lowest of the ranks, and its machine."""
     oldest: Moment | None = None
-    """Since when the first of them has stood still, seconds since the epoch; `None` if all make progress."""
+    """Since when the first process has stood still, seconds since the epoch; `None` if all make progress."""
     newest: Moment | None = None
-    """The same for the last."""
+    """The same for the last process."""
     starts: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most restarts after a failure by any of their agents."""
 
@@ -127,7 +127,7 @@ def union(*digests: Iterable[Class]) -> Digest:
 
 
 def of_last_start(classes: Digest) -> Digest:
-    """Without ranks left over when torchrun restarted the job: see `mpmon.diagnosis.starts`."""
+    """The classes without ranks left over when torchrun restarted the job: see `mpmon.diagnosis.starts`."""
     most: dict[str, int] = {}
     for row in classes:
         if row.kind.meets:
@@ -148,7 +148,7 @@ def at(classes: Digest, node: int) -> Digest:
 
 
 def in_time(classes: Digest, offset_s: float) -> Digest:
-    """By another clock; `offset_s` is how far the machine's clock is ahead of that."""
+    """The classes in another clock's time; `offset_s` is how far the machine's clock is ahead of it."""
     moment = Part(host="", offset_s=offset_s).moment
     return tuple(
         msgspec.structs.replace(

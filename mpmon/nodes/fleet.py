@@ -1,8 +1,8 @@
 """The agents of one job, from the start of their carriers to their end, in a thread of its own.
 
-That thread communicates with all of them and never blocks on one: it reads what arrives, keeps agents alive, starts
-carriers when due (also lost ones, and those that were not up yet), and keeps the last report of each node. Other
-threads use `ask` and `rounds`.
+That thread communicates with all agents and never blocks on one: it reads what arrives, keeps agents alive, starts
+carriers when due (also lost ones, and those of nodes that were not up yet), and keeps the last report of each node.
+Other threads use `ask` and `rounds`.
 
 Data from a node comes from another machine, and the job may have forged it. It is read within bounds
 (`mpmon.nodes.wire`), and a node that exceeds them is no longer read. The others continue.
@@ -46,7 +46,7 @@ LATE_S = 3.0
 """An agent beats once a second; after this long without a beat it is late."""
 
 LOST_S = 10.0
-"""And after this long it is no longer waited for; it may come back."""
+"""After this long without a beat it is no longer waited for; it may come back."""
 
 CONNECT_S = 20.0
 """Time limit for a carrier until its agent's first message: logging in, and an interpreter on a slow file system."""
@@ -61,19 +61,19 @@ END_S = 3.0
 """Time limit for carriers to end by themselves."""
 
 KILL_S = 1.0
-"""And once they were told to."""
+"""The same once they were terminated."""
 
 MOST_SAID = 4096
 """Bytes of error output kept per carrier, the last ones."""
 
 MOST_AT_ONCE = wire.MOST_PACKED * 2
-"""Bytes that a node may send between two messages of ours: one answer, and what goes with it."""
+"""Most bytes from a node between two messages to it: one answer and what accompanies it."""
 
 MOST_MESSAGES = 1000
-"""The same in messages: a beat a second, and a front end that was stopped for some minutes."""
+"""The same in messages: one beat a second, while the front end was stopped for some minutes."""
 
 MOST_EXCHANGES = 100
-"""Time queries whose answers are still useful."""
+"""Most time queries whose answers are still useful."""
 
 NEW = Trouble("was added to the job and has not answered yet", awaited=True)
 
@@ -87,14 +87,14 @@ class State(Enum):
     """Its agent has sent nothing yet."""
     HERE = "here"
     LATE = "late"
-    """Nothing was heard for `LATE_S`."""
+    """Nothing was received for `LATE_S`."""
     LOST = "lost"
-    """It has no agent now, or nothing was heard for `LOST_S`; it may come back."""
+    """It has no agent now, or nothing was received for `LOST_S`; it may come back."""
     ENDED = "ended"
     """The job has ended there; its last round stays valid."""
     OUT = "out"
-    """It is not waited for: no mpmon, another version, garbage. One that was not up, or had no part of the job yet, may
-    still come, and is retried.
+    """It is not waited for: no mpmon, another version, garbage. A node that was not up, or had no part of the job yet,
+    is retried, as it may still come.
     """
 
 
@@ -104,7 +104,7 @@ class NodeState(NamedTuple):
     name: str
     state: State
     silent_s: float
-    """Seconds since something was heard; if nothing was, since the start."""
+    """Seconds since the last message; without any, since the start."""
     offset_s: float
     """How far its clock is ahead."""
     snapshot: Snapshot | None
@@ -133,14 +133,14 @@ class _Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.heard_at = math.inf
-        """Or when its carrier was started."""
+        """When its last message arrived, or its carrier was started."""
         self.snapshot: Snapshot | None = None
         self.classes: Digest = ()
         self.answers = self.facts = 0
         self.problem: Trouble | None = None
         self.state = State.COMING
         self.awaited = False
-        """It is out, but is retried."""
+        """It is out, but its carrier is retried."""
         self.jobs: tuple[wire.JobHere, ...] = ()
         self.machine = self.address = self.version = ""
         self.figures: Figures | None = None
@@ -155,9 +155,9 @@ class _Node:
         self.clocks = wire.Clocks()
         self.got = self.messages = 0
         self.follows = 0
-        """This agent's answer that its next one may omit tables of; 0 for none."""
+        """The answer of this agent whose tables its next answer may omit; 0 for none."""
         self.wants_whole = False
-        """An answer was lost on the way, and later ones do not repeat its content."""
+        """An answer was lost on the way, and later answers do not repeat its content."""
 
     def row(self, now: float) -> NodeState:
         silent = max(0.0, now - self.heard_at)
@@ -194,7 +194,7 @@ class _Running:
 
     @property
     def due(self) -> bool:
-        """It is to be restarted when it has ended."""
+        """Whether it is to be restarted once it has ended."""
         return self.live or any(node.awaited for node in self.nodes)
 
     def of_label(self, label: int) -> _Node | None:
@@ -217,11 +217,12 @@ class Fleet:
         self._by_key: dict[tuple[str, int], _Node] = {}
         self._selector = selectors.DefaultSelector()
         self._lock = threading.RLock()
-        """Guards all of this. It is entered itself, not through the condition, whose `__enter__` is Python: Ctrl-C between
-        taking the lock there and the `with` would leave it taken, and the thread would wait for it for ever.
+        """Guards all of this. Enter the lock itself, not the condition: the condition's `__enter__` is Python code, and
+        Ctrl-C after it has taken the lock but before the `with` begins would leave the lock taken, and the thread would
+        wait for it for ever.
         """
         self._changed = threading.Condition(self._lock)
-        """Notified whenever something was heard."""
+        """Notified whenever a message arrives."""
         self._messages = 0
         self._watch: wire.Watch | None = None
         self._asked_at: dict[int, float] = {}
@@ -275,7 +276,7 @@ class Fleet:
             self._tell(wire.AskRas(number=number, agent=agent, host=address.host, port=address.port))
 
     def add(self, carriers: Iterable[Carrier]) -> None:
-        """Nodes added to the job: nothing waits for them, and they join when they answer."""
+        """Add nodes to the job: nothing waits for them, and they join when they answer."""
         with self._lock:
             for carrier in carriers:
                 running = _Running(carrier, [_Node(name) for name in carrier.nodes])
@@ -335,7 +336,7 @@ class Fleet:
 
     def _take(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
         for key, _ in events:
-            if key.fd not in self._selector.get_map():  # ended by one of the events before
+            if key.fd not in self._selector.get_map():  # ended by a previous event
                 continue
             if key.fileobj == self._woken:
                 with contextlib.suppress(BlockingIOError):
@@ -400,7 +401,7 @@ class Fleet:
                 self._selector.register(stream, selectors.EVENT_READ, (running, kind))
 
     def _silent(self, running: _Running) -> None:
-        """It does not get through."""
+        """Handle a carrier without a message from its agents in time."""
         for node in running.nodes:
             if node.state is State.COMING:
                 node.state = State.LOST
@@ -411,7 +412,7 @@ class Fleet:
             running.process.terminate()
 
     def _ended(self, running: _Running) -> None:
-        """Its output has ended, and with it its agents."""
+        """Handle the end of a carrier's output, which is also the end of its agents."""
         process, running.process = running.process, None
         if process is None:
             return
@@ -429,7 +430,7 @@ class Fleet:
         running.due_at = self._now() + AGAIN_S[steps]
 
     def _still_out(self, running: _Running, node: _Node) -> None:
-        """It was retried; one that now refuses us is not retried again."""
+        """Update a node that was retried; a node that now refuses the agent is not retried again."""
         problem = self._transport.trouble(node.name, _said_of(running, node))
         if node.awaited and problem:
             node.problem, node.awaited = problem, problem.awaited
@@ -450,19 +451,19 @@ class Fleet:
             return None
 
     def _complained(self, running: _Running) -> None:
-        """One of many tasks has ended, which its carrier reports only when all have."""
+        """Handle the end of one of many tasks, which its carrier reports only when all have ended."""
         for node in running.nodes if running.carrier.labelled else ():
             said = "\n".join(_of_label(running.said, running.nodes.index(node)))
             if node.state is State.COMING and (problem := self._transport.trouble(node.name, said)):
                 node.state, node.problem = State.OUT, problem
 
     def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
-        """What was said about a node, by its carrier or before its agent's first message."""
+        """The error output about a node, from its carrier or before its agent's first message."""
         said = "\n".join([*node.unpacker.remarks, _said_of(running, node)])
         words = last_line(said)[: wire.LONGEST_REMARK]
         return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
 
-    # Words
+    # Sending
 
     def _tell(self, message: wire.Said) -> None:
         self._messages += 1
@@ -474,7 +475,7 @@ class Fleet:
                 node.got = node.messages = 0
 
     def _queue(self, running: _Running, frames: bytes) -> None:
-        # One that does not read is soon lost; messages to it are useless later.
+        # A carrier that does not read is soon lost; messages to it are useless later.
         if len(running.unsent) <= CHUNK:
             running.unsent += frames
         self._send(running)
@@ -488,7 +489,7 @@ class Fleet:
                 del running.unsent[: os.write(stream.fileno(), running.unsent)]
         except BlockingIOError:
             pass
-        except OSError:  # it has ended, which its output tells
+        except OSError:  # it has ended, as the end of its output will show
             running.unsent.clear()
         registered = stream in self._selector.get_map()
         if running.unsent and not registered:
@@ -509,7 +510,7 @@ class Fleet:
         self._asked_at.pop(number - MOST_EXCHANGES, None)
         return wire.Alive(number=number)
 
-    # What agents say
+    # Messages from agents
 
     def _hear(self, running: _Running, chunk: bytes) -> None:
         if not running.carrier.labelled:
@@ -586,7 +587,7 @@ class Fleet:
         self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited, jobless=awaited))
 
     def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
-        """Nothing is expected of it any more; a carrier with no other node is ended."""
+        """Expect nothing from this node any more; a carrier without other nodes is ended."""
         node.state, node.problem, node.awaited = State.OUT, problem, problem.awaited
         if not running.live and running.process:
             running.process.terminate()
@@ -634,7 +635,7 @@ class Fleet:
         os.close(self._wakes)
 
     def _wait_for(self, processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
-        """Meanwhile keep reading and discarding: a process that writes to a full pipe does not end."""
+        """Wait for these to end, reading and discarding output: a process that writes to a full pipe does not end."""
         until = self._now() + seconds
         while self._now() < until and any(process.poll() is None for process in processes):
             for process in processes:
@@ -660,14 +661,14 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _said_of(running: _Running, node: _Node) -> str:
-    """What a carrier complained of about a node, else about all of its nodes; never what concerns others."""
+    """A carrier's error output about this node, else about all of its nodes; never about other nodes."""
     if not running.carrier.labelled:
         return running.said.decode("utf-8", "replace")
     return "\n".join(_of_label(running.said, running.nodes.index(node)) or _of_label(running.said, None))
 
 
 def _of_label(said: bytes, label: int | None) -> list[str]:
-    """The whole lines about one task, or about none."""
+    """The complete lines about one task, or about no particular one."""
     found = ((line, _LABEL.match(line)) for line in said.split(b"\n")[:-1])
     return [line.decode("utf-8", "replace") for line, at in found if (int(at[1]) if at else None) == label]
 
@@ -689,5 +690,5 @@ def read_figures(told: wire.Round, before: Figures | None) -> Figures:
 
 
 def _keys(node: _Node) -> list[tuple[str, int]]:
-    """Two agents that share one of these report the very same processes."""
+    """Agents that share one of these keys report the very same processes."""
     return [(node.machine, job.root) for job in node.jobs] if node.machine else []

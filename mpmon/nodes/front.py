@@ -1,10 +1,10 @@
 """The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this
 machine.
 
-Each round queries every agent and waits until all present ones have answered, so that a late answer is not mistaken for
-a standstill. All report briefly what their ranks wait in; facts come from the nodes that `mpmon.nodes.choose` picks by
-these reports, which is all of them if there are few. If the reports lead to a new pick, the round restarts with its
-facts. A lost node is not in the round; the state of nodes is listed among the probes.
+Each round queries every agent and waits until all present agents have answered, so that a late answer is not mistaken
+for a standstill. All agents briefly report what their ranks wait in; facts come from the nodes that
+`mpmon.nodes.choose` picks by these reports, which is all nodes if there are few. If the reports lead to a new pick, the
+round restarts with its facts. A lost node is not in the round; the state of nodes is listed among the probes.
 
 A late node delays the round of all until it is lost. Meanwhile the previous round is repeated each second, with only
 the state of the agents updated: what the job has done since was not observed.
@@ -54,10 +54,10 @@ LIST_S = 30.0
 """Interval between two checks for nodes added to the job."""
 
 RAS_S = WITHIN_S + 5.0
-"""Time limit for the agent that queries NCCL's RAS: its own deadline, and the way."""
+"""Time limit for the agent that queries NCCL's RAS: its own deadline, and the transfer."""
 
 RAS_NODES = 3
-"""Most nodes on which RAS is looked for, one after the other, as long as none listens there."""
+"""Most nodes on which RAS is looked for, one after the other, as long as no server listens."""
 
 MOST_TOLD = 1000
 """Most nodes listed individually: those at hand and the silent ones first."""
@@ -66,7 +66,7 @@ STATES = {
     State.HERE: "fresh", State.LATE: LATE, State.ENDED: "ended", State.COMING: "unreachable", State.LOST: "unreachable",
     State.OUT: "unreachable",
 }  # fmt: skip
-"""As `mpmon.model.Node` has them."""
+"""The states of `mpmon.model.Node`."""
 
 MOST_NAMED = 5
 """Most nodes or jobs named in one sentence."""
@@ -84,8 +84,8 @@ class NodesWatch:
         self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, buffer: SnapshotBuffer | None = None,
         tell: Callable[[str], None] | None = None, alarm: Alarm | None = None, ras: Address | None = None,
     ) -> None:  # fmt: skip
-        """`tell` receives a sentence for each problem with a node, and when it is back. `ras` is the address of NCCL's
-        RAS.
+        """`tell` receives a sentence for each problem with a node, and one when the node is back. `ras` is the address
+        of NCCL's RAS.
 
         Raises:
             MpmonError: the transport cannot tell which nodes there are.
@@ -108,13 +108,13 @@ class NodesWatch:
         self._number = 0
         """The number of the last query."""
         self._is_news = True
-        """The last joined round; if the job has ended, agents repeat the same."""
+        """Whether the last joined round was new; if the job has ended, agents repeat the same round."""
         self._looked: dict[int, float] = {}
         """When the nodes of that round took their samples, by their places and their own clocks."""
         self._before: Observation | None = None
-        """Of the last round."""
+        """The observation of the last round."""
         self._late: dict[int, int] = {}
-        """By place, for how many seconds nothing was heard of each late node, as last reported."""
+        """By place, the silence of each late node as last reported, seconds."""
         self._silent: set[str] = set()
         """The names of nodes that did not answer in the last round."""
         self._told: dict[str, str] = {}
@@ -177,7 +177,7 @@ class NodesWatch:
             try:
                 carriers = self._transport.added(frozenset(self._names))
             except MpmonError:
-                # If the job is over, or the source fails, its agents tell better.
+                # If the job is over, or the source fails, its agents give better messages.
                 continue
             with self._growing:
                 names = [name for carrier in carriers for name in carrier.nodes]
@@ -185,7 +185,7 @@ class NodesWatch:
                 self._coming += carriers
 
     def _grow(self) -> None:
-        """Between two rounds, since a place must mean the same node throughout one."""
+        """Add new nodes between two rounds, since a place must mean the same node throughout a round."""
         with self._growing:
             carriers, self._coming = self._coming, []
         if carriers:
@@ -193,7 +193,7 @@ class NodesWatch:
             self._picks.add([name for carrier in carriers for name in carrier.nodes])
 
     def _round(self) -> Generator[Observation, None, Snapshot | None]:
-        """The reports of all nodes; `None` if there will be no more. Meanwhile, the agents that are late.
+        """The joined reports of all nodes; `None` if there will be no more. Meanwhile yields updates about late agents.
 
         Raises:
             MpmonError: no node ever reported anything.
@@ -230,7 +230,7 @@ class NodesWatch:
         return None
 
     def _answered(self) -> Generator[Observation, None, bool]:
-        """All have answered, or are no longer waited for; `False` if some did not in time."""
+        """Wait until all have answered or are no longer waited for; returns `False` if some did not in time."""
         until = self._clock.now() + AGAIN_S
         while (left := until - self._clock.now()) > 0:
             if not self._fleet.wait(
@@ -246,7 +246,7 @@ class NodesWatch:
         return False
 
     def _silences(self, nodes: list[NodeState]) -> dict[int, int]:
-        """For the nodes that answered the last query."""
+        """Seconds of silence, by place, of the silent nodes that took part in the last round."""
         silent = (State.LATE, State.LOST)
         return {
             place: int(node.silent_s) for place, node in enumerate(nodes)
@@ -254,7 +254,7 @@ class NodesWatch:
         }  # fmt: skip
 
     def _retold(self, before: Observation, nodes: list[NodeState]) -> Observation:
-        """The last round, with the present state of the agents."""
+        """The last round, with the agents' present state."""
         late = {nodes[place].name: nodes[place].silent_s for place in self._late}
         now = self._clock.now()
         rows = tuple(
@@ -267,13 +267,13 @@ class NodesWatch:
         )
 
     def _is_over(self, nodes: list[NodeState], until: float) -> bool:
-        """There will be no more reports; for a one-shot report, not soon enough."""
+        """Whether there will be no more reports; for a one-shot report, not soon enough."""
         if not _any(nodes, State.HERE, State.LATE, State.LOST):
             return True
         return self._wish.eager and (not _any(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
 
     def _is_answered(self, nodes: list[NodeState]) -> bool:
-        """Nothing is waited for any more."""
+        """Whether nothing is waited for any more."""
         if self._stopped.is_set():
             return True
         away = (State.LOST, State.OUT, State.ENDED)
@@ -281,21 +281,21 @@ class NodesWatch:
         return any(fresh) and all(found or node.state in away for found, node in zip(fresh, nodes, strict=True))
 
     def _is_fresh(self, place: int, node: NodeState) -> bool:
-        """Its last report is up to date, and includes everything requested."""
+        """Whether a node's last report is up to date and includes everything requested."""
         if has(self._asked, place) and not self._has_ended(place, node):
             return node.facts == self._number
         return node.state is State.ENDED or node.answers == self._number
 
     def _has_ended(self, place: int, node: NodeState) -> bool:
-        """Its last facts stay valid, and are requested."""
+        """Whether a node has ended and its last facts, which stay valid, are requested."""
         return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
 
     def _ask_ras(self, address: Address) -> tuple[Communicator, ...]:
-        """RAS's answer to the agent of a node with ranks: it answers for the whole job. Called in a thread that may
+        """RAS's answer to the agent of a node with ranks, about the whole job. Called in a thread that may wait.
         wait.
 
         Raises:
-            NoAnswer: it does not answer, or not in time.
+            NoAnswer: there is none, or not in time.
         """
         nodes = self._fleet.nodes()
         ready = [place for place, node in enumerate(nodes) if node.state is State.HERE]
@@ -344,7 +344,7 @@ class NodesWatch:
         return msgspec.structs.replace(joined, probes=(*joined.probes, *self._noted(silent)))
 
     def _noted(self, silent: list[NodeState]) -> Iterator[ProbeReport]:
-        """What is wrong with these, and once that it no longer is."""
+        """New problems with these nodes, and once for each problem that is over."""
         before, self._silent = self._silent, {node.name for node in silent}
         for node in silent:
             yield ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node, how_long=False))
@@ -365,7 +365,7 @@ class NodesWatch:
         """Drop each node whose own report is impossible.
 
         Raises:
-            MpmonError: there is none, so it is unknown which of them is wrong.
+            MpmonError: there is none, so it is unknown which node is wrong.
         """
         wrong: dict[str, str] = {}
         for part in parts:
@@ -388,7 +388,7 @@ class NodesWatch:
                 self._tell(f"{name} {now[name]}." if name in now else f"{name} is back.")
         self._told = now
 
-    # Wishes
+    # The source's controls
 
     def look_now(self) -> None:
         """Sample everything at once."""
@@ -428,11 +428,11 @@ def _any(nodes: list[NodeState], *states: State) -> bool:
 
 
 def chosen(nodes: list[NodeState]) -> str:
-    """The key of the job to watch: the one on most nodes, and of these the one with most processes.
+    """The key of the job to watch: the job on most nodes, of these the one with most processes.
 
     Raises:
-        CannotTell: there is none.
-        UsageError: there are several that cannot be told apart.
+        CannotTell: there is no job.
+        UsageError: several jobs cannot be told apart.
     """
     jobs = [job for node in nodes for job in node.jobs]
     if not jobs:
@@ -471,12 +471,12 @@ def nobody(nodes: list[NodeState]) -> CannotTell:
 
 
 def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
-    """What went wrong with each of these, as the rest of a sentence about it."""
+    """The problem of each of these nodes, as the rest of a sentence about it."""
     return tuple(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node)) for node in nodes)
 
 
 def problem(node: NodeState, *, how_long: bool = True) -> str:
-    """What went wrong with it, and which ranks run there, if known: as the rest of `n2 …`.
+    """The problem of a node, and its ranks if known: as the rest of `n2 …`.
 
     Without the duration, which always changes, the text is stable until something else goes wrong.
     """

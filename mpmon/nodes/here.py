@@ -60,10 +60,10 @@ def jobs_here() -> tuple[JobHere, ...]:
 
 
 def slurm_steps(job: str, step: str = "") -> tuple[JobHere, ...]:
-    """The steps of a Slurm job that have processes here, or the one named; never this agent's own step.
+    """The steps of a Slurm job that have processes here, or only the given step; never this agent's own step.
 
-    Slurm's own variables tell, as srun(1) sets them for each task, which needs no more rights than sampling the task
-    does. All tasks of a step are below its slurmstepd.
+    They are known from Slurm's own variables, which srun(1) sets for each task; reading them needs no more rights than
+    sampling the task. All tasks of a step are below its slurmstepd.
     """
     return persistently(lambda: _steps(Machine(), job, step))
 
@@ -107,8 +107,8 @@ def _members(machine: Machine, job: str) -> dict[str, list[Candidate]]:
 
 
 def _top(machine: Machine, members: list[Candidate]) -> Candidate:
-    """The lowest process that most of these are, or are below; one of them may have been left to init by a launcher
-    that ended.
+    """The lowest process that most of these are, or descend from; one of them may have been reparented to init when a
+    launcher ended.
     """
     pids = {process.pid for process in members}
     tops = [process for process in members if process.ppid not in pids]
@@ -123,10 +123,10 @@ def _job(machine: Machine, root: Candidate, key: str) -> JobHere:
 
 
 def _rendezvous(below: dict[int, list[Candidate]], root: Candidate) -> str:
-    """The name that torchrun gives the run; else the port and world size of its ranks; empty if no process has such variables.
+    """The name that torchrun gives the run; else the port and world size of its ranks; empty if no process has either.
 
-    An elastic job changes its port and size each time it grows or shrinks, and keeps its name. Names of the first
-    machine differ from one machine to the next (`n1`, `10.0.0.1`), so they are no part of it.
+    An elastic job changes its port and size whenever it grows or shrinks, but keeps its name. The first machine's name
+    is not included, since it differs between machines (`n1`, `10.0.0.1`).
     """
     left = [root]
     while left:

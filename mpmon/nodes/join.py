@@ -6,7 +6,7 @@ nothing here:
 
 - a pid or tid of host N gets N times `PIDS_OF_A_HOST` added, which its kernel cannot reach. N numbers all hosts,
   including silent ones, in order, so that a process keeps its number while hosts come and go;
-- a kernel object, control group or device gets `@host` appended; one that is named by a pid has that renamed;
+- a kernel object, control group or device gets `@host` appended; the pid in a name that contains one is renamed;
 - a moment is corrected by how far the host's clock is ahead; ages stay unchanged.
 
 A socket knows its two addresses. "A to B" on one host and "B to A" on another are one connection, unless the same pair
@@ -62,7 +62,7 @@ R = TypeVar("R", bound=Row)
 
 
 class Unjoinable(ValueError):
-    """Parts that contradict themselves or one another; the message says how."""
+    """Parts that contradict themselves or each other; the message says how."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +79,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot | None = None
     """`None` for a machine that belongs to the job and does not respond."""
     problem: str | None = None
-    """Why it does not."""
+    """Why it does not respond."""
     commands: tuple[str, ...] = ()
-    """Commands that a person may use to go there."""
+    """Commands with which a person may log in there."""
     figures: Figures | None = None
     """The machine's figures, if its facts were not requested."""
     state: str | None = None
@@ -92,7 +92,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     rights: str | None = None
 
     def moment(self, moment: float) -> float:
-        """A moment of the machine's own clock in the common time."""
+        """Converts a moment of the machine's own clock to the common time."""
         if not self.offset_s and not self.later_s:
             return moment
         return min(max(0.0, moment - self.offset_s + self.later_s), LAST_MOMENT)
@@ -169,7 +169,7 @@ class Joiner:
 
 
 def _age_of_root(part: Part) -> tuple[float, int, float]:
-    """The order of hosts with one name must not depend on the order in which they were given."""
+    """Its value orders hosts of the same name, independently of the order in which they were given."""
     of = part.snapshot
     return (of.root_start_time, of.root_pid, of.taken_at) if of else (0.0, 0, 0.0)
 
@@ -216,9 +216,7 @@ class _Host:
         return pid + self.number * PIDS_OF_A_HOST if pid > 0 else pid
 
     def name_of(self, name: str) -> str:
-        """The name of a kernel object, by what identifies its kind: a pid, a pid and an address, or anything of this
-        machine.
-        """
+        """The new name of a kernel object; its kind says whether it begins with a pid or is local to the machine."""
         kind, _, rest = name.partition(":")
         if kind == "device":
             # A file with the same name on every machine: its users are tracked per process.
@@ -234,7 +232,7 @@ class _Host:
         return number % _DEVICES + self.number * _DEVICES
 
     def moment(self, moment: float) -> float:
-        """In the common time."""
+        """Converts to the common time."""
         return self._part.moment(moment)
 
 
@@ -301,7 +299,7 @@ def _change(hint: Any) -> _Change | None:
 
 
 def _check_apart(heard: Iterable[tuple[_Host, Part, Snapshot]]) -> None:
-    """Two samples of one machine would be mistaken for two machines."""
+    """Reject two samples of one machine, which would be mistaken for two machines."""
     seen: dict[tuple[str, tuple[int, float]], str] = {}
     for host, part, snapshot in heard:
         if snapshot.nodes:

@@ -6,8 +6,8 @@ They use different clocks, and begin and end at different times. Two rules bring
   the other has received, so once a connection has come to rest, the ages reported by both ends differ only by the
   clocks;
 - if two machines were not watched at the same time, their recordings are laid beside each other, as if all had ended at
-  the same moment. What stood still then, stood still for as long as its recording says. If the older one were stretched
-  to the time of the younger, everything that moved in it would seem to stand still.
+  the same moment. Whatever stood still in a recording did so for as long as the recording says. If the older one were
+  stretched to the time of the younger, everything that moved in it would seem to stand still.
 
 A joined round has the latest round of each machine, and comes as soon as each has a new one: in a round without news
 from a machine, its processes would seem to stand still.
@@ -35,14 +35,14 @@ AT_REST_S = 2.0
 """A connection over which nothing was transferred for this long has come to rest."""
 
 AGREE_S = 0.5
-"""The largest difference allowed between what several connections, or both directions of one, tell of two clocks."""
+"""Largest difference between the clock offsets that several connections, or both directions of one, show."""
 
 TOGETHER = 0.5
 """Recordings belong together in time if they share this part of the shortest one's time."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a recording before its rounds are joined with those of others."""
+    """What must be known about a recording before its rounds are joined with others."""
 
     host: str
     moments: tuple[float, ...]
@@ -56,10 +56,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     offset_s: float = 0.0
     """How far its clock is ahead."""
     later_s: float = 0.0
-    """By how much it is moved to a later time than when it was made."""
+    """Seconds by which it is moved later than it was made."""
 
     def moment(self, moment: float) -> float:
-        """In the common time."""
+        """Converts to the common time."""
         return moment - self.offset_s + self.later_s
 
 
@@ -100,11 +100,11 @@ def count(timings: Sequence[Timing], found: Sequence[Place]) -> int:
 
 
 _Line = Iterable[tuple[float, int, T]]
-"""Moment, which recording, and its content then."""
+"""Moment, number of the recording, and its content then."""
 
 
 def _whole(lines: Iterable[_Line[T]], machines: int) -> Iterator[dict[int, T]]:
-    """The news of each machine, as soon as there is some from all."""
+    """The latest content of each machine, as soon as there is new content from all."""
     news: dict[int, T] = {}
     for _, number, told in heapq.merge(*lines, key=lambda row: row[:2]):
         news[number] = told
@@ -122,7 +122,7 @@ def _moments(number: int, place: Place, rounds: Iterable[Snapshot]) -> Iterator[
 
 
 def _offsets(timings: Sequence[Timing]) -> list[float]:
-    """How far each clock is ahead of the majority; 0 if nothing tells."""
+    """How far each clock is ahead of the majority; 0 if unknown."""
     ahead = _ahead(timings)
     found: dict[int, float] = {}
     for start in _by_name(timings):
@@ -139,7 +139,7 @@ def _offsets(timings: Sequence[Timing]) -> list[float]:
 
 
 def _by_name(timings: Sequence[Timing]) -> list[int]:
-    """So that nothing depends on the order in which they were given."""
+    """In an order that does not depend on the order in which they were given."""
     return sorted(range(len(timings)), key=lambda number: (timings[number].host, timings[number].moments[0]))
 
 
@@ -161,11 +161,11 @@ def _ahead(timings: Sequence[Timing]) -> dict[tuple[int, int], float]:
 
 
 _End = tuple[int, KernelObject]
-"""Which recording, and a socket of it."""
+"""Number of the recording, and one of its sockets."""
 
 
 def _pairs(timings: Sequence[Timing]) -> Iterator[tuple[_End, _End]]:
-    """Both ends of the connections between machines that have come to rest."""
+    """Both ends of the connections between machines that are at rest."""
     found: dict[tuple[Address, Address], list[_End]] = defaultdict(list)
     for number in _by_name(timings):
         for item in timings[number].last.objects:

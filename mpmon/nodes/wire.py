@@ -1,23 +1,24 @@
-r"""What goes between mpmon and its agents on other machines: the protocol `mpmon.nodes/1`.
+r"""Messages between mpmon and its agents on other machines: the protocol `mpmon.nodes/1`.
 
 A message is JSON of one of the rows below, packed by zlib, in base64, cut into frames.  A frame is a line of ASCII:
 
     @mpmon.nodes/1 NUMBER PART OF CHECK DATA
 
-NUMBER is that of the message, PART of OF its place in it, CHECK the CRC-32 of all but itself.  So one form serves whatever the
-carrier does to a stream:
+NUMBER is that of the message, PART of OF its place in the message, CHECK the CRC-32 of everything else.  This one form
+survives whatever a carrier does to a stream:
 
-- Login messages, words of srun(1), what a login file prints: a line without the mark and a right CHECK is noise, before the
-  first frame and between any two.  What stands before the mark in its line is noise too, so a prompt without a line feed costs
-  nothing.
-- srun cuts lines at 1 kB, and a pipe keeps writes together up to PIPE_BUF (pipe(7)): no frame is longer than `LONGEST_FRAME`.
-- A torn, lost or repeated frame costs its message and no other; whoever asked asks again.
-- Everything is bounded: a line, a message packed and unpacked, messages in parts, noise.  What exceeds that is `Garbage`, after
-  which nothing more is read from there.
+- Login messages, srun(1)'s messages, output of login files: a line without the mark and a correct CHECK is noise,
+  before the first frame and between any two. Text before the mark in a line is noise too, so a prompt without a line
+  feed is harmless.
+- srun cuts lines at 1 kB, and a pipe keeps writes together up to PIPE_BUF (pipe(7)): no frame is longer than
+  `LONGEST_FRAME`.
+- A torn, lost or repeated frame costs its own message and no other; the sender of an unanswered query repeats it.
+- Everything is bounded: a line, a message packed and unpacked, incomplete messages, noise.  Anything beyond a bound is
+  `Garbage`, after which nothing more is read from that sender.
 
-A terminal that shows such a line by mistake stays as it was, and nothing is ever run or unpickled.
+A terminal that shows such a line by mistake is unaffected, and nothing is ever run or unpickled.
 
-Moments of two machines cannot be compared, so messages tell ages, and a beat the clock of its sender: see `Clocks`.
+Moments of two machines cannot be compared, so messages contain ages, and a beat its sender's clock: see `Clocks`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ MOST_PACKED = 16 << 20
 """Most bytes of a message as sent. A round of 73 processes takes 0.1 MB."""
 
 MOST_UNPACKED = 128 << 20
-"""The same unpacked, which zlib could expand a thousandfold."""
+"""Most bytes unpacked; zlib could expand a message a thousandfold."""
 
 MOST_UNFINISHED = 4
 """Most incomplete messages kept; the oldest is dropped first, since the rest of it was lost."""
@@ -100,7 +101,7 @@ class JobHere(Row, frozen=True, kw_only=True):
     root: Annotated[int, msgspec.Meta(ge=1, le=1 << 22)]
     """The pid of its topmost process here."""
     key: Word = ""
-    """What its parts on all machines have in common: rendezvous and size; empty if nothing tells."""
+    """What its parts on all machines have in common: rendezvous and size; empty if unknown."""
     processes: int = 1
     command: Word = ""
 
@@ -109,7 +110,7 @@ class Hello(Said, frozen=True, kw_only=True):
     """The first message of an agent."""
 
     version: Word
-    """Of mpmon."""
+    """The version of mpmon."""
     host: Word
     machine: Word = ""
     """Boot id and pid namespace: two agents of one machine and job see the same processes."""
@@ -128,7 +129,7 @@ class Beat(Said, frozen=True, kw_only=True):
 
 
 class Round(Said, frozen=True, kw_only=True):
-    """An agent's latest sample: in a few words, and its facts if they were requested."""
+    """An agent's latest sample: a brief report, and its facts if they were requested."""
 
     answers: Number
     """The number of the query."""
@@ -147,7 +148,7 @@ class Round(Said, frozen=True, kw_only=True):
     rights: Word | None = None
     """As in `mpmon.model.Node`; `None` if unchanged."""
     snapshot: msgspec.Raw = NOTHING
-    """As a line of a recording: `mpmon.codec.encode_round`."""
+    """The facts as a line of a recording: `mpmon.codec.encode_round`."""
 
 
 NO_JOB = 4
@@ -198,11 +199,11 @@ class Alive(Said, frozen=True, kw_only=True):
 
 
 class Ask(Said, frozen=True, kw_only=True):
-    """Request a round that was not sent yet."""
+    """Request a round that was not sent before."""
 
     number: Number
     facts: Annotated[tuple[Word, ...], msgspec.Meta(max_length=1000)] | None = None
-    """The addresses of the agents whose facts are requested, the others answering in a few words; `None` for all."""
+    """The addresses of the agents whose facts are requested, the others answering briefly; `None` for all."""
     whole: bool = False
     """Send no table as `null`: earlier ones are no longer known here."""
 
@@ -368,9 +369,9 @@ def _other(protocol: bytes) -> str:
 class Clocks:
     """How far the clock of another machine is ahead of ours.
 
-    Its time was read between our query and its answer, so it belongs to the middle, give or take half of the round
-    trip. The quickest of the last exchanges tells best. An offset is kept until there is a better one: whoever moves
-    moments by it makes all of them new.
+    Its time was read between our query and its answer, so it is assigned to the middle, give or take half of the round
+    trip. The quickest of the last exchanges is the most exact. An offset is kept until there is a better one: changing
+    it renews all moments corrected by it.
     """
 
     KEPT = 8

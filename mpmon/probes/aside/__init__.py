@@ -1,22 +1,22 @@
 """Calls that may never return, made in a helper process.
 
-A read of a process's memory faults when the page belongs to a file on a dead NFS server; so does a stat, an open or a list of
-a folder there.  Such a wait ignores signals, in the worst case even SIGKILL, and a process in it cannot exit. So mpmon itself
-makes no call that can block on a file system of the job's: a function marked with
-`may_hang` is sent to a helper process and its result comes back.  A call that makes no progress for `PATIENCE_S` is abandoned
-with `Unanswered`, an `OSError` like any other; the helper abandons that thread and continues in another one.  While the call
-has not returned, the same question about the same process fails at once.  When mpmon ends, the helper is killed and not
-waited for.
+A read of a process's memory faults if the page belongs to a file on a dead NFS server; a stat, open or listing there
+hangs too. Such a wait ignores signals, in the worst case even SIGKILL, and a process in it cannot exit. So mpmon itself
+makes no call that can block on a file system of the job's: a call of a function marked with `may_hang` is made in a
+helper process, which returns the result. A call that makes no progress for `PATIENCE_S` is abandoned with `Unanswered`,
+an `OSError` like any other; the helper abandons that thread and continues in another one. While the call has not
+returned, the same question about the same process fails at once. When mpmon ends, the helper is killed and not waited
+for.
 
 Progress is what the kernel reports of the helper's thread: if it is runnable or has run since, the call is merely slow.
 
-- `calls`: the mark, many calls at once, and the failure; what the probes see.
+- `calls`: the mark, many calls at once, and the failure: what the probes use.
 - `client`: the helper as seen from mpmon.
-- `hosted`: whole probes that live there;
-- `helper`: the other side; `wire`: the messages between them.
+- `hosted`: whole probes that live in the helper;
+- `helper`: the other side; `wire`: the messages between the two.
 
-Both sides are the same mpmon of the same user, so results are pickled: rows need no second description.
-Where no helper is attached to a `Proc` (tests on recorded trees, a machine without room for a process), calls are made in place.
+Both sides are the same mpmon of the same user, so results are pickled and rows need no second description.
+If a `Proc` has no helper (tests on recorded trees, a machine without room for a process), calls are made in place.
 """
 
 from mpmon.probes.aside.calls import Unanswered, in_turn, may_hang

@@ -8,7 +8,7 @@ import functools
 from mpmon.probes.standstill import silent
 
 TOGETHER = 32
-"""Calls per message: if one of them does not return, this many may have to be repeated one by one."""
+"""Calls per message: if one does not return, at most this many have to be repeated one by one."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Unanswered(TimeoutError):
 def may_hang(function: Callable[Concatenate[Proc, Given], Result]) -> Callable[Concatenate[Proc, Given], Result]:
     """Mark a function of a module: calls with a `Proc` that has a helper are made there.
 
-    Its arguments and result must be picklable. Its second argument says what the call is about: until a call returns, another
-    one about the same thing fails at once.  Calls raise `Unanswered` besides what the function raises.
+    Arguments and result must be picklable. The second argument says what the call is about: until a call returns,
+    another call about the same thing fails at once. Calls raise `Unanswered` besides what the function raises.
     """
 
     @functools.wraps(function)
@@ -55,8 +55,8 @@ def in_turn(
 ) -> dict[int, Result | OSError]:
     """What a function that may hang returns about each of these processes, or the `OSError` it raised.
 
-    `questions` are its further arguments.  Many are sent in one message, which costs a fraction of as many calls; where one
-    of them does not return, each is made by itself.
+    `questions` has the further arguments for each. Many are sent in one message, at a fraction of the cost of single
+    calls; if one of them does not return, each is made separately.
     """
     found: dict[int, Result | OSError] = {}
     left = list(questions)
@@ -70,7 +70,7 @@ def in_turn(
 def _together(
     function: Callable[..., Result], proc: Proc, questions: Mapping[int, Mapping[str, Any]]
 ) -> dict[int, Result | OSError] | None:
-    """`None` where one of these may be without an answer."""
+    """`None` if one of these may remain without an answer."""
     if proc.aside is None or len(questions) < 2 or silent.keys() & questions.keys():
         return None
     if proc.aside.leaves(function, questions):

@@ -14,7 +14,7 @@ from mpmon.probes.aside.calls import Unanswered
 from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, WhereIs, packed
 
 PATIENCE_S = 1.0
-"""How long a call may make no progress."""
+"""A call is abandoned after this time without progress."""
 
 LOOK_S = 0.25
 """Interval between two checks for progress."""
@@ -35,7 +35,7 @@ CHUNK = 1 << 18
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # Where it is used it is imported: the helper has this module too, and starts nobody (0.8 MiB).
+    # Imported where it is used: the helper loads this module too, and starts no process (0.8 MiB).
     import subprocess
 
 
@@ -45,7 +45,7 @@ class Left:
     def __init__(self, number: int, since: float) -> None:
         self.number = number
         self.since = since
-        """Of time.monotonic()."""
+        """By time.monotonic()."""
 
 
 class Aside:
@@ -71,7 +71,7 @@ class Aside:
 
     @property
     def pid(self) -> int | None:
-        """Of the helper, while there is one."""
+        """Pid of the helper, while there is one."""
         return self._process.pid if self._process else None
 
     def start(self) -> bool:
@@ -83,7 +83,7 @@ class Aside:
         """Make this call in the helper; returns its result.
 
         Raises:
-            Unanswered: it does not return, or there is no helper.
+            Unanswered: the call does not return, or there is no helper.
             Exception: what the function raised.
         """
         with self._one_at_a_time:
@@ -101,11 +101,11 @@ class Aside:
             return answer.result
 
     def leaves(self, function: Callable[..., Any], about: Iterable[object]) -> bool:
-        """A call of this function about one of these has not returned."""
+        """Whether a call of this function about one of these has not returned."""
         return any((function.__qualname__, one) in self._left for one in about)
 
     def post(self, function: Callable[..., Any], *given: Any) -> int:
-        """Have this call made; its number, for `posted`.
+        """Have this call made; returns its number, for `posted`.
 
         Raises:
             Unanswered: there is no helper.
@@ -116,10 +116,10 @@ class Aside:
             return number
 
     def posted(self, number: int, seconds: float = 0.0) -> Answer | None:
-        """The result of a posted call, waiting at most this long; `None` while it has not returned. Each result is given once.
+        """The answer to a posted call, waiting at most this long; `None` while it has not returned. Each is given once.
 
         Raises:
-            Unanswered: it never will, because the helper was replaced.
+            Unanswered: it will never come, because the helper was replaced.
         """
         with self._one_at_a_time:
             until = time.monotonic() + seconds
@@ -132,16 +132,16 @@ class Aside:
             return self._posted.pop(number)
 
     def forget(self, number: int) -> None:
-        """Drop this posted call; its result is not needed."""
+        """Drop this posted call; its answer is not needed."""
         self._posted.pop(number, None)
 
     def makes_headway(self, number: int, spent: list[bytes]) -> bool:
-        """Whether the thread that makes this call is runnable, or has run since `spent` was filled in (and now is again)."""
+        """Whether the call's thread is runnable, or has run since `spent` was last filled; fills it anew."""
         with self._one_at_a_time:
             return self._makes_headway(number, spent)
 
     def close(self) -> None:
-        """End the helper by force, and do not wait for it: a thread of it may be where no signal reaches."""
+        """Kill the helper without waiting for it: one of its threads may be where no signal reaches."""
         self._closed = True
         process, self._process = self._process, None
         if process:
@@ -193,7 +193,7 @@ class Aside:
                 raise Unanswered("mpmon's helper has ended") from None
 
     def _awaited(self, number: int, key: tuple[str, object]) -> Answer:
-        """The answer to a question that was just asked."""
+        """The answer to a request that was just sent."""
         self._posted[number] = None
         began = progressed = time.monotonic()
         spent: list[bytes] = []
@@ -210,7 +210,7 @@ class Aside:
                 raise Unanswered(f"no answer for {now - began:.0f} s")
 
     def _hear(self, seconds: float) -> bool:
-        """Receive from the helper for at most this long; returns whether something came."""
+        """Receive from the helper for at most this long; returns whether something arrived."""
         if self._process is None:
             return False
         ready = select.poll()
@@ -242,7 +242,7 @@ class Aside:
             self._hear(LOOK_S)
         tid = self._places.pop(number, 0)
         if not tid:
-            # It has just returned or not begun, or the helper has not reported it yet.
+            # The call has just returned or not begun, or the helper has not reported its thread yet.
             return True
         folder = f"/proc/{self.pid}/task/{tid}"
         try:

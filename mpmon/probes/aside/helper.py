@@ -1,7 +1,7 @@
 """The helper process: makes the calls it receives, each in a thread that can be abandoned.
 
-The threads take turns at listening: the one that receives a request makes the call itself while another one listens. So a
-call that hangs costs a thread and nothing else, and one that does not costs no change of threads.
+The threads take turns at listening: the thread that receives a request makes the call itself while another one listens.
+So a call that hangs costs a thread and nothing else, and any other call costs no change of threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Helper:
             with self._turn:
                 question = self._next()
                 if question is None:
-                    # Not through the interpreter's shutdown, which waits for threads.
+                    # Without the interpreter's shutdown, which waits for threads.
                     os._exit(0)
                 self._hand_over()
             self._answer(question)
@@ -49,7 +49,7 @@ class Helper:
                 self._waiting += 1
 
     def _hand_over(self) -> None:
-        """Another thread listens from now on."""
+        """Let another thread listen from now on."""
         with self._guard:
             if self._waiting:
                 self._waiting -= 1

@@ -1,7 +1,7 @@
 """Probes with tables of their own that live in the helper: their reads of the job's files and memory may never return.
 
-Each round they are told which processes came, ran and ended, and they answer with the tables that changed.  A round does not
-wait for a late answer: the previous tables stay, and after a while the probe's report says for how long.
+Each round they receive the processes that started, ran or ended, and answer with the tables that changed. A round does
+not wait for a late answer: the previous tables stay, and after a while the probe's report says for how long.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from mpmon.probes.aside.client import Aside
 
     class Hosted(Protocol):
-        """What lives in the helper: a `mpmon.session.side_probe.SideProbe`."""
+        """A probe that lives in the helper: a `mpmon.session.side_probe.SideProbe`."""
 
         def begin(self) -> None:
             """A round begins."""
             ...
 
         def add(self, snapshot: Snapshot) -> Snapshot:
-            """The snapshot with its tables filled."""
+            """Returns the snapshot with its tables filled."""
             ...
 
         def close(self) -> None:
-            """Give everything back."""
+            """Release all resources."""
             ...
 
 
 PATIENCE_S = 0.03
-"""How long the end of a round waits for the answer to its beginning; in a report until it comes or makes no progress."""
+"""How long the end of a round waits for the answer; a report waits until it comes or the helper makes no progress."""
 
 SILENCE_S = 2.0
 """After this time without an answer, the report says so."""
 
 AGAIN_S, LIVES = 30.0, 4
-"""A probe that does not answer is replaced after this time, at most this often, and the old one abandoned."""
+"""A probe that does not answer is abandoned and replaced after this time, at most this often."""
 
 TABLES = tuple(
     field.name for field in msgspec.structs.fields(Snapshot) if field.default == () and field.name != "processes"
@@ -58,11 +58,11 @@ class News(msgspec.Struct, kw_only=True):
     """Changes in the job's processes since the previous round."""
 
     round: Snapshot
-    """Without rows."""
+    """The snapshot without rows."""
     changed: tuple[Process, ...] = ()
-    """Rows of those that started, ended or executed another program."""
+    """Rows of processes that started, ended or executed another program."""
     ran: tuple[int, ...] = ()
-    """Pids of others that ran."""
+    """Pids of other processes that ran."""
     gone: tuple[int, ...] = ()
 
 
@@ -85,7 +85,7 @@ class HostedProbe:
         self._spent: list[bytes] = []
         self._told: dict[int, Process] = {}
         self._helper: int | None = None
-        """The pid of the one that was told that."""
+        """Pid of the helper that received `_told`."""
         self._tables: dict[str, tuple[Any, ...]] = {}
         self._lives = 0
 
@@ -93,7 +93,7 @@ class HostedProbe:
         """Nothing yet: the request needs the processes of the round; see `add`."""
 
     def add(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the tables as far as they are known."""
+        """The snapshot with the tables as far as known."""
         self._rounds += 1
         if self._rounds == 1 and not self._eager:
             return snapshot
@@ -112,7 +112,7 @@ class HostedProbe:
         return self._filled(snapshot)
 
     def close(self) -> None:
-        """It ends with the helper."""
+        """Nothing: the probe ends with the helper."""
 
     def _ask(self, snapshot: Snapshot) -> None:
         # A restarted helper has no state.
@@ -149,13 +149,13 @@ class HostedProbe:
             self._tables[table] = shared(rows, self._tables.get(table, ()))
 
     def _may_wait(self) -> bool:
-        """A report waits while the helper makes progress."""
+        """Whether to wait longer for a report: as long as the helper makes progress."""
         if time.monotonic() - self._asked_at < SILENCE_S / 2:
             return True
         return self._number is not None and self._aside.makes_headway(self._number, self._spent)
 
     def _forget(self) -> None:
-        """The next one begins with nothing."""
+        """Forget what the probe was told: its replacement begins without it."""
         if self._number is not None:
             self._aside.forget(self._number)
         self._number, self._told = None, {}
@@ -189,7 +189,7 @@ class _Host:
         self._sent: dict[str, object] = {}
 
     def play(self, news: News) -> dict[str, tuple[object, ...]]:
-        """The tables that changed."""
+        """Play one round; returns the tables that changed."""
         for pid in news.gone:
             self._processes.pop(pid, None)
         for pid in news.ran:
@@ -206,11 +206,11 @@ class _Host:
 
 
 _hosts: dict[str, _Host] = {}
-"""In the helper: by key."""
+"""Probes in this helper, by key."""
 
 
 def play_round(proc: Proc, key: str, make: Callable[[Proc], Hosted], news: News) -> dict[str, tuple[object, ...]]:
-    """In the helper: one round of one probe."""
+    """Play one round of one probe, in the helper."""
     if key not in _hosts:
         _hosts[key] = _Host(make(proc))
     return _hosts[key].play(news)
@@ -219,6 +219,6 @@ def play_round(proc: Proc, key: str, make: Callable[[Proc], Hosted], news: News)
 def hosted(
     proc: Proc, make: Callable[..., Hosted], name: str, *, eager: bool, settings: dict[str, Any] | None = None
 ) -> Hosted:
-    """A side probe: in the helper, or here where there is none."""
+    """A side probe: in the helper if there is one, else in this process."""
     bound = partial(make, **(settings or {}))
     return HostedProbe(proc, proc.aside, bound, name, eager=eager) if proc.aside else bound(proc)

@@ -14,7 +14,7 @@ MOST_BYTES = 1 << 30
 
 
 class Question(NamedTuple):
-    """One call to make."""
+    """A call to make."""
 
     number: int
     function: Callable[..., Any]
@@ -23,13 +23,13 @@ class Question(NamedTuple):
 
 
 class WhereIs(NamedTuple):
-    """Which thread makes the call of this number?"""
+    """Asks which thread makes the call with this number."""
 
     number: int
 
 
 class Answer(NamedTuple):
-    """What a call gave."""
+    """The result of a call."""
 
     number: int
     result: Any
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The thread that makes a call; 0 where it has returned."""
+    """The thread that makes a call; 0 once it has returned."""
 
     number: int
     tid: int
@@ -52,16 +52,16 @@ def packed(message: Question | WhereIs | Answer | Place) -> bytes:
 
 
 class Unpacker:
-    """Messages out of bytes as they come."""
+    """Decodes messages from incoming bytes."""
 
     def __init__(self) -> None:
         self._pieces = bytearray()
 
     def feed(self, chunk: bytes) -> list[Any]:
-        """The messages that are complete now.
+        """The messages that are now complete.
 
         Raises:
-            ValueError: these are no frames.
+            ValueError: the bytes are not frames.
         """
         self._pieces += chunk
         messages: list[Any] = []

@@ -1,10 +1,10 @@
 """What a future that a task awaits stands for: a timer, a lock, a queue, other tasks, the end of a child.
 
-The future itself does not tell.  The innermost functions of asyncio among the task's calls do, by their names, and their
-arguments lead to the lock or queue; a future of `gather` knows its children.  Of a future of anything else nothing is said.
+The future itself does not say.  The innermost asyncio functions among the task's calls do, by their names, and their
+arguments lead to the lock or queue; a future of `gather` knows its children.  Nothing is said about any other future.
 
-Of a lock of asyncio nobody knows who has it, but `async with` leaves the bound `__aexit__` on the value stack of its frame
-until the block ends, as `with` does.
+A lock of asyncio does not record its holder, but `async with` leaves the bound `__aexit__` on the value stack of its
+frame until the block ends, as `with` does.
 
 Sources: Lib/asyncio/locks.py, queues.py, tasks.py, taskgroups.py, timeouts.py, streams.py, base_subprocess.py of CPython 3.10 to
 3.13.
@@ -22,7 +22,7 @@ from mpmon.probes.interpreter.objects import Objects, Torn, set_items
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}
-"""Classes of Lib/asyncio/locks.py that `async with` takes, and what waits for them are called; derived ones come first."""
+"""Classes of Lib/asyncio/locks.py that `async with` takes, and the kind of wait for each; derived ones come first."""
 
 EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM = (
     "event", "condition", "barrier", "queue join", "process", "stream",
@@ -44,16 +44,16 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("taskgroups.py", "__aexit__"): "tasks",
     ("taskgroups.py", "_aexit"): "tasks",
 }
-"""Functions of asyncio, and what whoever is in one of them waits for."""
+"""Functions of asyncio, and what a task inside one waits for."""
 
 OUTER = {EVENT: QUEUE_JOIN, CONDITION: BARRIER}
-"""What is made of what: to wait in the one is to wait in the other, where that is further out."""
+"""Primitives built on others: a wait for the key, inside a call of the value, is a wait for the value."""
 
 OUTSIDE = frozenset({"selector_events.py", "unix_events.py", "base_events.py", "streams.py", "sslproto.py"})
-"""Modules of asyncio where connections and pipes are served."""
+"""Modules of asyncio that serve connections and pipes."""
 
 LIMITS = frozenset({b"Timeout", b"CancelScope"})
-"""Classes of which an `async with` or `with` block ends what it encloses after some time: asyncio, async_timeout, anyio."""
+"""Classes whose `async with` or `with` block has a time limit for its body: asyncio, async_timeout, anyio."""
 
 EXITS = frozenset({"__aexit__", "__exit__"})
 
@@ -66,11 +66,11 @@ GATHERING = b"_GatheringFuture"
 NONE = b"NoneType"
 
 MOST_TASKS = 400
-"""Whose end one task awaits."""
+"""Most tasks whose end one task awaits."""
 
 
 class Await(msgspec.Struct):
-    """What one task waits for, see `Task`."""
+    """What one task waits for; see `Task`."""
 
     kind: str | None = None
     on: str | None = None
@@ -107,19 +107,19 @@ class Awaits:
         return tuple(owner for frame in frames if not _takes_limit(frame) for owner in self._exits(frame))
 
     def held(self, frames: Sequence[FrameInMemory], blocks: Sequence[int]) -> tuple[str, ...]:
-        """Those of them that are locks, but for the one that it waits for. Raises `Torn`."""
+        """The locks among these objects, except the one the task is only waiting for. Raises `Torn`."""
         given = self._given_back(frames)
         found = map(self._lock_of, blocks)
         return tuple(dict.fromkeys(self._id(lock) for lock in found if lock and lock not in given))
 
     def address(self, name: str | None) -> int:
-        """The inverse of an id, 0 for none."""
+        """The inverse of an id; 0 for none."""
         return int(name.rpartition(":")[2], 16) if name else 0
 
     def _id(self, thing: int) -> str:
         return f"asyncio:{self._pid}:{thing:#x}"
 
-    # What it waits for
+    # What a task waits for
 
     def _of(self, future: int, frames: Sequence[FrameInMemory]) -> Await:
         if TASK in self._objects.bases(future):
@@ -146,7 +146,7 @@ class Awaits:
         return Await(STREAM) if kind == STREAM else Await(kind, self._id(thing))
 
     def _known(self, frames: Sequence[FrameInMemory]) -> tuple[str, FrameInMemory] | None:
-        """The call that tells what is awaited: the innermost one, unless what encloses it is made of it. Raises `Torn`."""
+        """The call that says what is awaited: the innermost, unless an outer call is built on it. Raises `Torn`."""
         best: tuple[str, FrameInMemory] | None = None
         for frame in frames:
             room = _room(frame)
@@ -161,7 +161,7 @@ class Awaits:
         return best
 
     def _awaited_by(self, frame: FrameInMemory) -> tuple[int, ...]:
-        """The futures whose end it waits for. Raises `Torn`."""
+        """The futures whose end this call waits for. Raises `Torn`."""
         if frame.code.name == "wait_for":
             awaited = self._local(frame, "fut")
             return (awaited,) if awaited else ()
@@ -170,7 +170,7 @@ class Awaits:
         return self._parts(self._objects.attribute(self._self(frame), b"_tasks"))
 
     def _ends(self, futures: Sequence[int], future: int) -> Await:
-        """The tasks among what is awaited; a plain future among them makes that anything may help. Raises `Torn`."""
+        """The awaited tasks; if a plain future is among them, anything may end the wait. Raises `Torn`."""
         pending = [one for one in futures if self.is_future(one) and self._is_pending(one)]
         tasks = tuple(self.task(one) for one in pending if TASK in self._objects.bases(one))
         whole = len(tasks) == len(pending) and tasks and all(self.is_future(one) for one in futures)
@@ -180,7 +180,7 @@ class Awaits:
         return self._objects.words("I", future + self._layout.future_state)[0] == 0
 
     def _parts(self, thing: int | None) -> tuple[int, ...]:
-        """What a list, tuple or set holds. Raises `Torn`."""
+        """The items of a list, tuple or set. Raises `Torn`."""
         kind = self._objects.type_name(thing) if thing else b""
         if not thing or kind not in (b"list", b"tuple", b"set", b"frozenset"):
             return ()
@@ -190,7 +190,7 @@ class Awaits:
         return found
 
     def _child(self, frames: Sequence[FrameInMemory]) -> int | None:
-        """The pid that the transport of a subprocess knows. Raises `Torn`."""
+        """The pid recorded by the transport of a subprocess. Raises `Torn`."""
         for frame in frames:
             if _room(frame) == "base_subprocess.py":
                 pid = self._objects.plain_integer(self._objects.attribute(self._self(frame), b"_pid"))
@@ -198,19 +198,19 @@ class Awaits:
         return None
 
     def _is_limited(self, frame: FrameInMemory) -> bool:
-        """A call that was given a time limit for all it awaits. Raises `Torn`."""
+        """Whether a call has a time limit for everything it awaits. Raises `Torn`."""
         limit = self._local(frame, "timeout") if _takes_limit(frame) else 0
         return bool(limit) and self._objects.type_name(limit) != NONE
 
     # Locks
 
     def _given_back(self, frames: Sequence[FrameInMemory]) -> set[int]:
-        """The lock it only waits for, and the one of a condition it waits for. Raises `Torn`."""
+        """The lock being acquired, and the lock of the condition being waited for: neither is held. Raises `Torn`."""
         inside = [frame for frame in frames if _room(frame) == "locks.py" and frame.code.name in ("acquire", "wait")]
         return {self._lock_of(self._self(frame)) for frame in inside}
 
     def _exits(self, frame: FrameInMemory) -> Iterator[int]:
-        """The objects whose `__exit__` or `__aexit__` waits on the value stack of a call. Raises `Torn`."""
+        """The objects whose `__exit__` or `__aexit__` is on a call's value stack, to be called later. Raises `Torn`."""
         for value in frame.alive():
             if value and self._objects.type_name(value) == METHOD:
                 function, owner = self._objects.words("QQ", value + FUNCTION_AT)
@@ -224,7 +224,7 @@ class Awaits:
         return next((base for base in self._objects.bases(thing) if base in LOCKS), b"")
 
     def _lock_of(self, thing: int) -> int:
-        """A lock or semaphore of asyncio, the lock of a condition, or 0. Raises `Torn`."""
+        """The lock or semaphore itself, the lock of a condition, or 0. Raises `Torn`."""
         if not thing:
             return 0
         if b"Condition" in self._objects.bases(thing):
@@ -245,15 +245,15 @@ class Awaits:
 
 
 _WAITED = {b"Event": EVENT, b"Condition": CONDITION, b"Barrier": BARRIER}
-"""Classes of Lib/asyncio/locks.py with a method `wait`."""
+"""Classes of Lib/asyncio/locks.py that have a method `wait`."""
 
 
 def _takes_limit(frame: FrameInMemory) -> bool:
-    """A function of asyncio that has a time limit as an argument."""
+    """Whether it is a function of asyncio with a time limit among its arguments."""
     return _room(frame) == "tasks.py" and frame.code.name in ("wait_for", "_wait")
 
 
 def _room(frame: FrameInMemory) -> str:
-    """The file of asyncio that a call is in, empty for one that is elsewhere."""
+    """The asyncio file that a call is in; empty for a call elsewhere."""
     folder, _, name = frame.code.file.rpartition("/")
     return name if folder.endswith("/asyncio") and "-packages/" not in folder else ""

@@ -1,9 +1,9 @@
-"""What a future gets its result from, where asyncio chained it to others: `run_coroutine_threadsafe` to a task, a task to what it
-awaits, `run_in_executor` to the future of the executor.
+"""Where a chained asyncio future gets its result from: `run_coroutine_threadsafe` from a task, a task from the future
+it awaits, `run_in_executor` from the executor's future.
 
-`_chain_future` of Lib/asyncio/futures.py adds to the one that gets the result a callback `_call_check_cancel`, a closure that
-knows the other as `source`. A future written in C has its first callback in a field of its own, and the rest in a list of pairs
-(FutureObj of Modules/_asynciomodule.c).
+`_chain_future` of Lib/asyncio/futures.py adds the callback `_call_check_cancel` to the destination future: a closure
+that refers to the other future as `source`. A future written in C has its first callback in a field of its own, and the
+rest in a list of pairs (FutureObj of Modules/_asynciomodule.c).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 MOST_CHAINED = 16
-"""Futures that one of them is followed through."""
+"""Most futures of one chain that are followed."""
 
 CALLBACK, CLOSURE = "_call_check_cancel", 72
 """The callback, and PyFunctionObject.func_closure."""
@@ -29,7 +29,7 @@ OF_EXECUTORS = b"Future"
 
 
 def sources(objects: Objects, layout: Layout, future: int) -> Iterator[int]:
-    """The future itself, and those that it gets its result from, the next one first, as far as they can be followed."""
+    """The future itself, then the futures its result comes from, nearest first, as far as they can be followed."""
     for _ in range(MOST_CHAINED):
         yield future
         try:
@@ -42,14 +42,14 @@ def sources(objects: Objects, layout: Layout, future: int) -> Iterator[int]:
 
 
 def _source(objects: Objects, layout: Layout, future: int) -> int:
-    """0 for none. Raises `Torn`."""
+    """The next future in the chain; 0 for none. Raises `Torn`."""
     if TASK in objects.bases(future):
         return objects.word(future + layout.task_waiter) if layout.task_waiter else 0
     return next(_chained_to(objects, future), 0)
 
 
 def _chained_to(objects: Objects, future: int) -> Iterator[int]:
-    """What the closures of its callbacks know, other than itself."""
+    """Futures in the closures of its callbacks, other than itself."""
     for callback in _callbacks(objects, future):
         if objects.type_name(callback) == b"function" and objects.text(objects.word(callback + NAME_AT)) == CALLBACK:
             closure = objects.word(callback + CLOSURE)

@@ -1,9 +1,9 @@
 """Children that a program still has objects for: the `Process` and `Popen` objects reachable from its frames.
 
 The kernel forgets a child once its parent has reaped it; the child's object keeps pid and exit status as long as it is
-referenced (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py).  Looked at are variables of the frames, what
-lists, tuples and dictionaries among them hold, and the attributes in which pools, executors, DataLoaders and torch's spawn
-keep theirs.
+referenced (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py). The search covers the variables of
+frames, the items of lists, tuples and dictionaries among them, and the attributes in which pools, executors,
+DataLoaders and torch's spawn keep their processes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.reachable import Reachable
 
 KEEPERS = frozenset({b"_pool", b"_processes", b"_workers", b"processes", b"procs", b"workers", b"children"})
-"""Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and what people call theirs."""
+"""Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and common user names."""
 
 MOST_OBJECTS = 3000
-"""Objects of one process that are looked at."""
+"""Most objects examined per process."""
 
 
 class Children:
@@ -33,19 +33,19 @@ class Children:
 
     @property
     def found(self) -> tuple[KnownChild, ...]:
-        """The children all searches so far have led to."""
+        """The children found by all searches so far."""
         return tuple(self._found.values())
 
     def search(self, frames: Iterable[FrameInMemory]) -> None:
         """Follow the variables of one thread's frames, innermost first."""
         for frame in frames:
             if frame.code.name == "_bootstrap" and frame.code.file.endswith("multiprocessing/process.py"):
-                # What lies further out was copied from the parent by a fork.
+                # Frames further out were copied from the parent by a fork.
                 break
             self._reachable.follow(frame)
 
     def _visit(self, thing: int, bases: tuple[bytes, ...]) -> Iterable[int]:
-        """Note what stands for a child; of anything else, the attributes that may hold one. Raises `Torn`."""
+        """Note a child; of any other object, return the attributes that may hold one. Raises `Torn`."""
         if b"BaseProcess" in bases:
             self._note_process(thing)
         elif b"Popen" in bases:

@@ -1,8 +1,8 @@
-"""Code objects, decoded once and kept for as long as every byte they were decoded from is still there.
+"""Code objects, decoded once and kept for as long as every byte they were decoded from is unchanged.
 
-A code object that is freed may be followed by another one at the same address, whose name and table of lines may even lie
-where those of the first one lay.  So all of it is read each time, in two system calls for all of them, and compared: what
-never changes of the object itself, its file, name and names of variables, and its table of lines.
+A freed code object may be followed by another one at the same address, and even its name and line table may lie at the
+old addresses. So all of it is read each time, in two system calls for all code objects, and compared: the constant part
+of the object itself, its file, name and variable names, and its line table.
 
 Sources: Include/cpython/code.h, unicodeobject.h, bytesobject.h and tupleobject.h of CPython 3.10 to 3.14.
 """
@@ -20,16 +20,16 @@ from mpmon.probes.interpreter.objects import ENCODINGS, TYPE, TYPE_NAME
 from mpmon.probes.memory import READ_LIMIT, Memory
 
 LONGEST_TEXT = 4096
-"""Bytes of a name or of a path: PATH_MAX."""
+"""Most bytes of a name or path: PATH_MAX."""
 
 MOST_NAMES = 512
-"""Variables of one call that are told apart."""
+"""Most variables of one call that are distinguished."""
 
 MOST_CODES = 4096
-"""Code objects that one process is in at one moment."""
+"""Most code objects of one process at one moment."""
 
 MOST_NAMED = 1 << 15
-"""Names of variables that are read at once."""
+"""Most names of variables read at once."""
 
 HEAD = 40
 """Bytes of an object up to the end of a string's state (PyASCIIObject)."""
@@ -38,7 +38,7 @@ BYTES = 32
 """PyBytesObject.ob_sval"""
 
 MOST_LINES = 1000
-"""Places of one code object whose line is kept."""
+"""Most instructions of one code object whose lines are kept."""
 
 _word = struct.Struct("=Q").unpack_from
 _half = struct.Struct("=I").unpack_from
@@ -47,10 +47,10 @@ Piece = tuple[int, int]
 
 
 class Code:
-    """What is needed of one code object."""
+    """The needed parts of one code object."""
 
     def __init__(self, layout: Layout, address: int, text: bytes) -> None:
-        """`text` is the object, as far as it never changes."""
+        """`text` is the constant part of the object."""
         self._first_line = _half(text, layout.first_line)[0]
         self._table = b""
         self._lines: dict[int, int] = {}
@@ -59,23 +59,23 @@ class Code:
         """Qualified from Python 3.11 on."""
         self.file = ""
         self.locals: tuple[str, ...] = ()
-        """Names of its variables, without those that only nested functions use, arguments first."""
+        """Names of its variables, arguments first, without those that only nested functions use."""
         self.local_count = min(_half(text, layout.local_count)[0], MOST_NAMES)
         self.arguments = _half(text, layout.arguments)[0]
         self.variables = min(_half(text, layout.variables)[0], MOST_NAMES)
         self.stack_size = min(_half(text, layout.stack_size)[0], MOST_NAMES)
         self.first_instruction = address + layout.instructions
         self.names_at = _word(text, layout.names)[0]
-        """The tuple of names it looks up: globals, attributes and methods."""
+        """The tuple of names that the code looks up: globals, attributes and methods."""
         self.exceptions_at = _word(text, layout.exceptions)[0] if layout.exceptions is not None else 0
 
     @property
     def name(self) -> str:
-        """Without those of what it is defined in."""
+        """The name without its qualifiers."""
         return self.function.rpartition(".")[2]
 
     def line(self, instruction: int) -> int:
-        """The line a frame of it stands at; see `Link.instruction`."""
+        """The current line of a frame of this code; see `Link.instruction`."""
         known = self._lines.get(instruction)
         if known is None:
             if len(self._lines) >= MOST_LINES:
@@ -89,12 +89,12 @@ class Code:
         return line_of(self._table, self._first_line, (instruction - self.first_instruction) // 2)
 
     def fill(self, function: str, file: str, table: bytes) -> None:
-        """What the objects it points to say."""
+        """Set what was read from the objects it points to."""
         self.function, self.file, self._table = function, file, table
 
 
 class _Known:
-    """A code object and all that it was decoded from."""
+    """A code object and all the bytes it was decoded from."""
 
     def __init__(self, code: Code, head: bytes, pieces: Sequence[Piece], texts: Sequence[bytes]) -> None:
         self.code = code
@@ -104,7 +104,7 @@ class _Known:
 
 
 _twins: WeakValueDictionary[tuple[object, ...], _Known] = WeakValueDictionary()
-"""By all that they were decoded from. Forks have those of their parent, at the same addresses, and there are many forks."""
+"""By these bytes. Forks share the code objects of their parent, at the same addresses, and there are many forks."""
 
 
 class Codes:
@@ -114,13 +114,13 @@ class Codes:
         self._layout = layout
         self._known: dict[int, _Known] = {}
         self._code_type = 0
-        """Where `PyCode_Type` lies, once it was seen."""
+        """Address of `PyCode_Type`, once seen."""
         self._pointers = (layout.file, layout.qualified_name, layout.lines, layout.local_names)
         numbers = (layout.first_line, layout.local_count, layout.arguments, layout.variables, layout.stack_size)
         self._size = max(*self._pointers, *numbers, layout.names, layout.exceptions or 0) + 8
 
     def read(self, memory: Memory, addresses: Collection[int]) -> dict[int, Code]:
-        """Those at these addresses that can be read, by address."""
+        """The readable code objects at these addresses, by address."""
         if len(self._known) > MOST_CODES:
             self._known.clear()
         heads = self._heads(memory, addresses)
@@ -136,19 +136,19 @@ class Codes:
         return {address: self._known[address].code for address in heads if address in self._known}
 
     def _heads(self, memory: Memory, addresses: Collection[int]) -> dict[int, bytes]:
-        """What never changes of those that are code objects, with zeros for the rest."""
+        """The constant part of each address that holds a code object, with zeros in place of the rest."""
         counter = self._layout.counter
         texts = memory.pieces([(address, self._size) for address in islice(addresses, MOST_CODES)])
         heads: dict[int, bytes] = {}
         for address, text in zip(addresses, texts, strict=False):
             if text and self._is_code(memory, _word(text, TYPE)[0]):
-                # The count of references changes too.
+                # The reference count changes too.
                 head = bytes(TYPE) + text[TYPE:]
                 heads[address] = head if counter is None else head[:counter] + bytes(4) + head[counter + 4 :]
         return heads
 
     def _is_code(self, memory: Memory, kind: int) -> bool:
-        """The type of code objects is built in, so that it stays where it is."""
+        """The type of code objects is built in, so its address is fixed."""
         if not self._code_type and kind:
             (name,) = memory.pieces([(kind + TYPE_NAME, 8)])
             if name and memory.pieces([(_word(name)[0], 5)]) == [b"code\0"]:
@@ -156,7 +156,7 @@ class Codes:
         return kind == self._code_type and bool(kind)
 
     def _decode(self, memory: Memory, heads: dict[int, bytes]) -> None:
-        """Objects they point to are read in three steps: how long they are, what they hold, and the names of variables."""
+        """Read the objects they point to in three steps: sizes, contents, names of variables."""
         pointers = [_word(head, at)[0] for head in heads.values() for at in self._pointers]
         pieces = self._sized(memory, pointers)
         texts = memory.pieces(pieces)
@@ -175,11 +175,11 @@ class Codes:
         self._known.update((address, self._twin(address, known)) for address, known in decoded.items())
 
     def _twin(self, address: int, known: _Known) -> _Known:
-        """The one that was decoded from the same bytes, if there is one."""
+        """An existing code object decoded from the same bytes, else this one."""
         return _twins.setdefault((self._layout, address, known.head, *known.texts, known.code.locals), known)
 
     def _sized(self, memory: Memory, pointers: Sequence[int]) -> list[Piece]:
-        """Where the content of these objects lies, from their type on; a file, a name, bytes and a tuple in turn."""
+        """The pieces from the type of each object to its end; a file, a name, bytes and a tuple in turn."""
         texts = memory.pieces([(pointer, HEAD) for pointer in pointers])
         measures = (self._text_size, self._text_size, _bytes_size, self._tuple_size)
         return [
@@ -217,7 +217,7 @@ class Codes:
         return text[start - TYPE :].decode(ENCODINGS[width], "replace") if width else ""
 
     def _form(self, state: int) -> tuple[int, int]:
-        """Where the characters of a compact string begin, and the bytes of each; 0 for what is no such string."""
+        """Offset of the characters of a compact string, and bytes per character; 0 for any other object."""
         kind, compact, ascii_only = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
         if not compact or kind not in ENCODINGS:
             return 0, 0
@@ -228,6 +228,6 @@ class Codes:
 
 
 def _bytes_size(head: bytes) -> int:
-    """0 for a table so long that it is not read."""
+    """0 for a table too long to read."""
     size = BYTES + _word(head, 16)[0]
     return size if size <= READ_LIMIT else 0

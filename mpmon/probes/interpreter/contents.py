@@ -1,8 +1,8 @@
-"""What the variables of calls lead to, as digests that tell whether anything there has changed: numbers in attributes, how
-much containers hold, what is in a tensor.
+"""What the variables of calls lead to, as digests that show whether anything there has changed: numbers in attributes,
+sizes of containers, the data of a tensor.
 
-A loop that makes progress leaves a trace in something like that, be it a counter of an object, a queue that becomes shorter,
-or a matrix.  Plain numbers that are local variables of the job's own functions are left to whoever reads the frames. The
+A loop that makes progress leaves a trace in one of these: a counter of an object, a queue that becomes shorter, a
+matrix. Plain numbers in local variables of the job's own functions are compared by the readers of frames instead. The
 values themselves are not kept.
 """
 
@@ -19,34 +19,34 @@ from mpmon.probes.interpreter.objects import BASIC_SIZE, HEAP_TYPE, TAGS, TYPE, 
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
 
 NOT_KNOWN = -1
-"""Instead of a digest: something in there may change, and it cannot be seen."""
+"""Instead of a digest: something there may change invisibly."""
 
 NO_VARIABLE = -1
-"""Number of all variables of a call together."""
+"""Stands for all variables of a call together."""
 
 FIRST_NAME = 1000
-"""Number of the first name of the module that a call looks up."""
+"""Number of the first module name that a call looks up."""
 
 MOST_OBJECTS, MOST_OF_VARIABLE = 2000, 100
-"""Objects that one reading of a thread looks at, and those that one variable leads to."""
+"""Most objects examined per reading of a thread, and per variable."""
 
 DEEPEST = 7
-"""References from a variable to an object that is still looked at, as from a model to a weight of its second layer."""
+"""Most references from a variable to an examined object: enough from a model to a weight of its second layer."""
 
 NEAR = 1
-"""So far from a variable an iterator counts that does not tell where it is, a class, and a native object."""
+"""Most references from a variable at which an iterator without a position, a class, or a native object counts."""
 
 SLOTS_AT, MOST_SLOTS = 16, 32
-"""Where `__slots__` lie in an instance, and how many."""
+"""Offset of `__slots__` in an instance, and their greatest number."""
 
 CLOCKS = frozenset({"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns", "process_time"})
-"""Functions of `time` that tell it."""
+"""Functions of `time` that read the clock."""
 
 NATIVE = b"pybind11_type"
-"""Class of the classes that pybind11 makes (pybind11/detail/class.h)."""
+"""The metaclass of classes made by pybind11 (pybind11/detail/class.h)."""
 
 CONDITION = b"Condition"
-"""The class that events, semaphores, barriers and queues of Lib/threading.py and Lib/queue.py wait in."""
+"""The class that events, semaphores, barriers and queues of Lib/threading.py and Lib/queue.py use to wait."""
 
 NUMBERS = frozenset({b"int", b"bool", b"float"})
 
@@ -58,10 +58,10 @@ class Contents:
         self._objects = objects
         self._left = MOST_OBJECTS
         self._known: dict[int, int | None] = {}
-        """Digests of objects that variables are bound to: calls hand them on."""
+        """Digests of objects bound to variables, since calls pass the same objects on."""
 
     def of(self, frames: Sequence[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
-        """Place of the call, number of the variable, and digest of what it leads to; see `Stack.contents`.
+        """Position of the call, number of the variable, and digest of what it leads to; see `Stack.contents`.
 
         `frames` come outermost first.
         """
@@ -77,7 +77,7 @@ class Contents:
         if _has_clock(frame):
             yield CLOCK, NOT_KNOWN
         if frame.code.name == "<module>":
-            # Its names are many, and seldom bound anew.
+            # A module has many names, and they are rarely rebound.
             yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.variables)))
             return
         for number in range(len(_read(frame.variables))):
@@ -86,8 +86,8 @@ class Contents:
             yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.looked_up), FIRST_NAME))
 
     def _of_variable(self, frame: FrameInMemory, number: int) -> int | None:
-        """A variable that is bound anew while it is read is read again; `None` where that goes on, and where there is nothing
-        to be seen.
+        """A variable that is rebound while it is read is read again; `None` if that keeps happening, or if nothing can
+        be seen.
         """
         for _ in range(ATTEMPTS):
             value = self._bound_to(frame, number)
@@ -120,7 +120,7 @@ class Contents:
 
 
 class _Walk:
-    """From one variable on, each object once."""
+    """A walk from one variable, visiting each object once."""
 
     def __init__(self, objects: Objects, most: int) -> None:
         self._objects = objects
@@ -131,7 +131,7 @@ class _Walk:
         self.is_hidden = False
 
     def follow(self, variable: int) -> None:
-        """Note what is to be seen of an object and of those it leads to, the nearest first."""
+        """Note the visible state of an object and of the objects it leads to, nearest first."""
         queue = deque([(variable, 0)])
         while queue and self.used < self._most:
             thing, depth = queue.popleft()
@@ -154,7 +154,7 @@ class _Walk:
         self.digest = zlib.crc32(text, self.digest)
 
     def _parts(self, thing: int, kind: bytes, depth: int) -> Sequence[int]:
-        """Notes what is to be seen of one object, and returns those it leads to."""
+        """Note the visible state of one object, and return the objects it leads to."""
         if at := POSITION_AT.get(kind):
             self._note(self._objects.read(thing + at, 8))
             return ()
@@ -169,7 +169,7 @@ class _Walk:
             self.is_hidden = True
             return ()
         if CONDITION in bases and (waiters := self._objects.attribute(thing, b"_waiters")):
-            # That others wait in it, again and again, changes nothing for whoever knows it: an event is set, or is not.
+            # Repeated waits of other threads in it are no change: an event is either set or not.
             self._seen.add(waiters)
         known = next((base for base in bases if base in PARTS or base in LOOKS), b"")
         if look := LOOKS.get(known):
@@ -187,16 +187,16 @@ class _Walk:
             self.is_hidden = True
 
     def _is_native(self, thing: int) -> bool:
-        """An object of a C++ library, as pybind11 wraps them."""
+        """Whether it is an object of a C++ library wrapped by pybind11."""
         return self._objects.type_name(self._objects.word(thing + TYPE)) == NATIVE
 
     def _has_attributes(self, thing: int, kind: bytes) -> bool:
-        """Its class was made by a `class` statement, so that the words behind its head are objects."""
+        """Whether its class was made by a `class` statement, so that the words after its head are objects."""
         flags = self._objects.word(self._objects.word(thing + TYPE) + TYPE_FLAGS)
         return bool(flags & HEAP_TYPE) and not kind.startswith(b"itertools.")
 
     def _hides(self, thing: int, kind: bytes) -> bool:
-        """It goes through something, and does not tell where it is; what files go through is told by what is read."""
+        """Whether it is an iterator with an unreadable position; the position of a file shows in the bytes read."""
         return not kind.startswith(b"_io.") and self._objects.is_iterator(thing)
 
     def _slots(self, thing: int) -> tuple[int, ...]:
@@ -215,12 +215,12 @@ class _Walk:
 
 
 def is_standard(file: str) -> bool:
-    """Of the standard library, or without a file, but for the text of `python -c`."""
+    """Whether a file is part of the standard library, or no file, except the text of `python -c`."""
     return (file.startswith("<") and file != "<string>") or ("/lib/python" in file and "-packages/" not in file)
 
 
 def _is_own(frame: FrameInMemory) -> bool:
-    """Of the job itself: readers of frames tell its plain numbers."""
+    """Whether a call belongs to the job's own code: readers of frames compare its plain numbers."""
     return "-packages/" not in frame.code.file
 
 

@@ -1,8 +1,8 @@
-"""Coroutines that are suspended: from a task inwards, which call awaits which, to what the innermost one awaits.
+"""Suspended coroutines: from a task inwards, which call awaits which, down to what the innermost call awaits.
 
-A suspended call has on top of its value stack what it awaits: another coroutine, a generator, or what makes one step of an
-asynchronous generator; in the end an iterator over a future.  The frame of a coroutine lies in the coroutine itself, in 3.10
-elsewhere.
+The awaited object is on top of a suspended call's value stack: another coroutine, a generator, or one step of an
+asynchronous generator; in the end an iterator over a future.  The frame of a coroutine lies in the coroutine itself, in
+3.10 elsewhere.
 
 Sources: Include/cpython/genobject.h, Objects/genobject.c, Modules/_asynciomodule.c of CPython 3.10 to 3.13.
 """
@@ -15,22 +15,22 @@ from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 
 MOST_CALLS = 64
-"""Of one task: the outermost ones."""
+"""Most calls of one task that are followed: the outermost ones."""
 
 MOST_DEPTH = 2000
-"""Variables and operands of one call."""
+"""Most variables and operands of one call."""
 
 CALLS = frozenset({b"coroutine", b"generator", b"async_generator"})
 
 WRAPPERS = frozenset({
     b"coroutine_wrapper", b"async_generator_asend", b"async_generator_athrow", b"anext_awaitable", b"_asyncio.FutureIter",
 })  # fmt: skip
-"""What stands for the object that the first word behind its head points to."""
+"""Types that stand for the object that the first word after their head points to."""
 
 WRAPPED_AT = 16
 
 EXECUTING = 0
-"""`PyFrameState`: less while it is suspended, more once it has ended."""
+"""`PyFrameState`: lower while suspended, higher once ended."""
 
 
 class Call(NamedTuple):
@@ -48,16 +48,16 @@ class Chain(NamedTuple):
     calls: tuple[Call, ...]
     """Outermost first."""
     awaited: int
-    """What the innermost one awaits, 0 where that is not known."""
+    """What the innermost call awaits; 0 if unknown."""
     runs: bool = False
-    """The innermost one of them runs, or what it called does."""
+    """The innermost call, or a function it called, is running."""
     begun: bool = True
     is_cut: bool = False
     """There are more calls further in."""
 
 
 class Coroutines:
-    """Those of one process."""
+    """The coroutines of one process."""
 
     def __init__(self, objects: Objects, layout: Layout) -> None:
         self._objects = objects
@@ -76,7 +76,7 @@ class Coroutines:
                 return Chain(tuple(calls), 0, is_cut=True)
             frame, state = self._frame(thing)
             if not frame or state > 0:
-                # It has ended, so that nobody awaits it any more.
+                # It has ended, so nothing awaits it any more.
                 raise Torn
             calls.append(self._call(frame))
             if state == EXECUTING:
@@ -86,7 +86,7 @@ class Coroutines:
             thing = self._top(frame, calls[-1].code)
 
     def _unwrapped(self, thing: int) -> tuple[int, bytes]:
-        """The object behind those that only stand for it, and its type. Raises `Torn`."""
+        """The object behind any wrappers, and its type. Raises `Torn`."""
         for _ in range(MOST_CALLS):
             kind = self._type(thing)
             if kind not in WRAPPERS:
@@ -95,7 +95,7 @@ class Coroutines:
         raise Torn
 
     def _frame(self, coroutine: int) -> tuple[int, int]:
-        """Where the frame lies, and its state. Raises `Torn`."""
+        """Address of the frame, and its state. Raises `Torn`."""
         layout = self._layout
         if layout.coroutine_state is None:
             raise Torn
@@ -108,12 +108,12 @@ class Coroutines:
     def _call(self, frame: int) -> Call:
         layout = self._layout
         code = self._objects.word(frame + layout.code) & ~TAGS
-        # In 3.10 the instruction is a number.
+        # In 3.10 the instruction is an index.
         (instruction,) = self._objects.words("Q" if layout.blocks is None else "i", frame + layout.instruction)
         return Call(frame, code, instruction)
 
     def _top(self, frame: int, code: int) -> int:
-        """What lies on top of the value stack, 0 for nothing. Raises `Torn`."""
+        """The top of the value stack; 0 if it is empty. Raises `Torn`."""
         layout = self._layout
         (depth,) = self._objects.words("i", frame + layout.stack_depth)
         if layout.value_stack is not None:
@@ -125,5 +125,5 @@ class Coroutines:
         return self._objects.word(bottom + 8 * (depth - 1)) & ~TAGS if depth > least else 0
 
     def _type(self, thing: int) -> bytes:
-        """Empty for nothing. Raises `Torn`."""
+        """The name of the type; empty for a null pointer. Raises `Torn`."""
         return self._objects.type_name(thing) if thing else b""

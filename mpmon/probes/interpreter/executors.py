@@ -1,6 +1,6 @@
-"""The tasks that wait in the queue of a `ThreadPoolExecutor` for one of its threads.
+"""Tasks in the queue of a `ThreadPoolExecutor`, waiting for one of its threads.
 
-The queue is a `_queue.SimpleQueue`: up to 3.12 a list and the position of the first item in it, from 3.13 on a ring
+The queue is a `_queue.SimpleQueue`: up to 3.12 a list and the index of its first item, from 3.13 on a ring buffer
 (simplequeueobject of Modules/_queuemodule.c); its items are `_WorkItem` of Lib/concurrent/futures/thread.py.
 """
 
@@ -10,17 +10,17 @@ from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import LIST_ITEMS, Objects, Torn
 
 MOST_QUEUED = 256
-"""Tasks of one queue that are looked at, each in some ten reads: all locks of a process are found in the same `READS`."""
+"""Most tasks examined per queue, each in some ten reads: all locks of a process are found within the same `READS`."""
 
 LIST_AT = RING_AT = 24
-"""Of the fields before 3.13 and from then on; the word before is the lock, or a flag."""
+"""Offset of the fields before 3.13 and since; the word before them is the lock, or a flag."""
 
 LENGTH = 16
 """PyVarObject.ob_size."""
 
 
 def futures_in(objects: Objects, layout: Layout, queue: int) -> frozenset[int]:
-    """The futures whose tasks are first in this queue. Raises `Torn`."""
+    """The futures of the first tasks in this queue. Raises `Torn`."""
     if objects.type_name(queue) != b"_queue.SimpleQueue":
         return frozenset()
     items = _ring(objects, queue) if layout.version >= (3, 13) else _list(objects, queue)

@@ -1,4 +1,4 @@
-"""Process groups of torch: which ranks are in the one that a collective is about."""
+"""Process groups of torch: the ranks in the group of a collective."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mpmon.probes.interpreter.objects import Objects, Torn
 FILE = "torch/distributed/distributed_c10d.py"
 
 RANKS = b"_pg_group_ranks"
-"""Name of that module: by process group the numbers of its members, in the job and in the group."""
+"""A name in that module: for each process group, its members' ranks in the job and in the group."""
 
 NAMES = b"_pg_names"
-"""Name of that module: by process group a name, the same on all ranks, since these have to make their groups in one order."""
+"""A name in that module: for each group, a name equal on all ranks, since all must make their groups in one order."""
 
 MOST_MEMBERS = 256
-"""Of a larger group nothing is said: to read it takes too long."""
+"""Most members of a group that is read; reading a larger one takes too long."""
 
 LONGEST_NAME = 80
 
@@ -26,13 +26,13 @@ class Group(NamedTuple):
     """One process group."""
 
     name: str
-    """Empty where it is not known."""
+    """Empty if unknown."""
     members: tuple[int, ...]
-    """Their numbers in the job."""
+    """Their ranks in the job."""
 
 
 def group_at_hand(objects: Objects, frame: FrameInMemory) -> Group | None:
-    """The one process group that a call in that file has at hand; `None` where that is not known."""
+    """The only process group that a call in that file refers to; `None` if unknown."""
     if not frame.code.file.endswith(FILE):
         return None
     with suppress(Torn):

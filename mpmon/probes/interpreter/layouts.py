@@ -1,8 +1,8 @@
-"""Where the fields of CPython's structures lie, in bytes, by minor version (x86-64 and aarch64, build with the GIL).
+"""Offsets of the fields of CPython's structures, in bytes, by minor version (x86-64 and aarch64, build with the GIL).
 
-Taken from the headers of the versions (Include/internal/pycore_*.h, Include/cpython/*.h, Modules/_threadmodule.c).  Within
-a minor version they do not move; that a build differs (free threading, reference tracing) shows in `_Py_DebugOffsets`,
-which the interpreter publishes from 3.13 on: what stands there wins.
+Taken from the headers of the versions (Include/internal/pycore_*.h, Include/cpython/*.h, Modules/_threadmodule.c).
+Within a minor version they do not move. A differing build (free threading, reference tracing) shows in
+`_Py_DebugOffsets`, which the interpreter publishes from 3.13 on: the offsets there take precedence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     version: tuple[int, int]
     interpreters: int
-    """`_PyRuntime.interpreters.head`"""
+    """`_PyRuntime.interpreters.head`."""
     threads: int
     """PyInterpreterState to its first PyThreadState."""
     modules: int | None = None
@@ -24,7 +24,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     gil: int
     """PyInterpreterState to the pointer to its `_gil_runtime_state`; in 3.10 and 3.11 `_PyRuntime` to that state itself."""
     gil_state: int = 0
-    """From where the two below are counted."""
+    """The base of the next two offsets."""
     gil_holder: int = 8
     gil_locked: int = 16
     next_thread: int = 8
@@ -36,26 +36,26 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     frame: int
     """PyThreadState to its innermost frame."""
     frame_through: int | None = None
-    """3.11 and 3.12: PyThreadState leads to a `_PyCFrame`, and that one to the frame at this offset."""
+    """3.11 and 3.12: PyThreadState leads to a `_PyCFrame`, which has the frame at this offset."""
     datastack: int | None = None
-    """PyThreadState to the chunk of memory its newest frames lie in, followed by where that ends; frames of 3.10 lie anywhere."""
+    """PyThreadState to the chunk of its newest frames, followed by the chunk's end; frames of 3.10 lie anywhere."""
     previous: int
     code: int
     instruction: int
-    """The instruction a frame stands at; in 3.10 `f_lasti`, an index."""
+    """The current instruction of a frame; in 3.10 `f_lasti`, an index."""
     local_variables: int
-    """First of the frame's variables; the value stack follows them."""
+    """The first of the frame's variables; the value stack follows them."""
     owner: int | None = None
     shim: int = 3
     """Frames whose owner is at least this belong to C code (`FRAME_OWNED_BY_CSTACK`)."""
     entry: int | None = None
-    """3.11: whether the interpreter's loop was entered with a frame; before, it is entered with each."""
+    """3.11: whether the interpreter's loop was entered with a frame; in 3.10 it is entered with each."""
     generator: int | None = None
-    """Before 3.12: what tells that a frame is a generator's: in 3.10 `f_gen`, a pointer, in 3.11 the owner."""
+    """Before 3.12: marks a frame as a generator's: in 3.10 the pointer `f_gen`, in 3.11 the owner."""
     global_variables: int
-    """A frame to the dictionary of its module."""
+    """Frame to the dictionary of its module."""
     stack_pointer: int | None = None
-    """3.14: top of the value stack of a frame that called something."""
+    """3.14: top of the value stack of a frame that made a call."""
     blocks: int | None = None
     """3.10: `f_blockstack`, after the number of its blocks `f_iblock`, the byte `f_state` and padding."""
     value_stack: int | None = None
@@ -65,44 +65,44 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     local_count: int
     """The same without those that only nested functions use (`co_nlocals`)."""
     arguments: int
-    """`co_argcount`"""
+    """`co_argcount`."""
     local_names: int
     first_line: int
     lines: int
-    """The table of lines; up to here nothing of a code object ever changes."""
+    """The line table; a code object never changes up to and including this field."""
     counter: int | None = None
-    """3.11: among what else never changes of a code object, 4 bytes that do (`co_warmup`)."""
+    """3.11: 4 bytes that change (`co_warmup`) within the otherwise constant part of a code object."""
     stack_size: int
     name: int
     qualified_name: int
     """The same as `name` before 3.11."""
     file: int
     names: int = 32
-    """PyCodeObject to the names it looks up: globals, attributes, methods."""
+    """PyCodeObject to the names that it looks up: globals, attributes, methods."""
     exceptions: int | None = None
     instructions: int
-    """PyCodeObject to its first instruction; in 3.10 `co_code`, a pointer to the `bytes` they lie in."""
+    """PyCodeObject to its first instruction; in 3.10 `co_code`, a pointer to the `bytes` that hold the instructions."""
     back_jumps: tuple[int, ...] = ()
-    """Numbers of the instructions that go to an earlier one (Include/opcode.h), empty where they are not known."""
+    """Opcodes of backward jumps (Include/opcode.h); empty if unknown."""
     text: int
     """Characters of a compact ASCII string."""
     wide_text: int
-    """Those of any other compact string; of a string of a subclass, a pointer to them."""
+    """Characters of any other compact string; in a string of a subclass, the pointer to its characters."""
     tuple_items: int = 24
     cached_keys: int
-    """`PyHeapTypeObject.ht_cached_keys`"""
+    """`PyHeapTypeObject.ht_cached_keys`."""
     coroutine_state: int | None = None
-    """PyGenObject to the byte that tells whether it runs; in 3.10 its frame to that. `None`: how tasks lie is not known."""
+    """PyGenObject to the byte with its running state; in 3.10 its frame to it. `None`: task layout unknown."""
     coroutine_frame: int = 0
-    """PyGenObject to its frame; in 3.10 to a pointer to that."""
+    """PyGenObject to its frame; in 3.10 to the pointer to its frame."""
     stack_depth: int = 0
-    """A frame that is suspended to how much its variables and its value stack hold; in 3.10 the value stack alone."""
+    """Suspended frame to the size of its variables and value stack together; in 3.10 of the value stack alone."""
     future_state: int = 0
-    """`FutureObj` and `TaskObj` of Modules/_asynciomodule.c to their state, 0 while pending."""
+    """`FutureObj` and `TaskObj` of Modules/_asynciomodule.c to their state; 0 while pending."""
     task_waiter: int = 0
-    """`TaskObj` to the future it waits for, which coroutine and name follow."""
+    """`TaskObj` to the future it waits for; coroutine and name follow."""
     lock_word: bool = True
-    """Before 3.14: a lock holds a pointer to a semaphore, whose first word its waiters sleep on."""
+    """Before 3.14: a lock holds a pointer to a semaphore, and waiters sleep on the semaphore's first word."""
 
 
 TABLE: dict[tuple[int, int], Layout] = {
@@ -152,7 +152,7 @@ TABLE: dict[tuple[int, int], Layout] = {
 }  # fmt: skip
 
 COOKIE = b"xdebugpy"
-"""How `_Py_DebugOffsets` begins, followed by the version and whether threads are free."""
+"""The beginning of `_Py_DebugOffsets`, followed by the version and the free-threading flag."""
 
 _RUNTIME = "size finalizing interpreters"
 _THREAD = "size previous_thread next_thread interpreter frame ident native_id datastack status"
@@ -175,11 +175,11 @@ PUBLISHED: dict[tuple[int, int], tuple[str, ...]] = {
 """The words of `_Py_DebugOffsets` after its head (pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14)."""
 
 FARTHEST = 1 << 20
-"""No field lies farther from the beginning of its structure, bytes."""
+"""Largest offset of a field from the beginning of its structure, bytes."""
 
 
 def with_published(layout: Layout, words: tuple[int, ...]) -> Layout | None:
-    """The layout with what the interpreter says itself; `None` when that cannot be."""
+    """The layout with the published offsets; `None` if they are impossible."""
     known = {name: word for name, word in zip(PUBLISHED[layout.version], words, strict=True) if name in _FIELDS}
     if any(word >= FARTHEST for word in known.values()):
         return None

@@ -1,7 +1,7 @@
-"""At which line an instruction stands: the tables that code objects keep.
+"""The line of an instruction, from the line tables of code objects.
 
 Python 3.10: Objects/lnotab_notes.txt (PEP 626); from 3.11 on: Objects/locations.md, then InternalDocs/code_objects.md (PEP 657).
-A table that ends early, as one that is no table may, leaves the line where it was.
+A table that ends early, as an invalid one may, leaves the line unchanged.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import islice
 
 NO_LINE = 0x80
-"""3.10: instead of a difference."""
+"""3.10: in place of a line difference."""
 
 LONG, SHORT_LINE, ONE_LINE, SAME_LINE = 14, 13, 10, 9
-"""Kinds of an entry: with everything, without columns, with a line up to two further on, and the last one on the same line."""
+"""Kinds of entries: all fields; no columns; a line 0 to 2 further on; the last kind that stays on the same line."""
 
 
 def line_of_3_10(table: bytes, first: int, instruction: int) -> int:
-    """The line of the instruction of that number; pairs of bytes tell how far instruction and line go on."""
+    """The line of the instruction with this index; pairs of bytes are increments of instruction and line."""
     line, end = first, 0
     for length, step in zip(islice(table, 0, None, 2), islice(table, 1, None, 2), strict=False):
         if step != NO_LINE:
@@ -28,7 +28,7 @@ def line_of_3_10(table: bytes, first: int, instruction: int) -> int:
 
 
 def line_of(table: bytes, first: int, instruction: int) -> int:
-    """The same from 3.11 on: entries begin with a byte of their kind and of the number of instructions they are about."""
+    """The same from 3.11 on: the first byte of an entry has its kind and its number of instructions."""
     line, left, at, size = first, instruction, 0, len(table)
     while at < size:
         head = table[at]
@@ -52,7 +52,7 @@ def line_of(table: bytes, first: int, instruction: int) -> int:
 
 
 def _number(table: bytes, at: int) -> tuple[int, int]:
-    """A number of six bits a byte, low ones first, and where it ends; bit 6 says that more follows."""
+    """A number in six bits per byte, least significant first, and where it ends; bit 6 means that more follows."""
     number = shift = 0
     for byte in islice(table, at, at + 6):
         number |= (byte & 63) << shift

@@ -28,10 +28,10 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.namespaces import Namespace
 
 LOCKS = {b"_thread.lock": "Lock", b"_thread.RLock": "RLock", b"_thread.LockType": "Lock"}
-"""Types of Modules/_threadmodule.c, and what the standard library calls them."""
+"""Types of Modules/_threadmodule.c, and their names in the standard library."""
 
 LOCK_AT, OWNER_AT = 16, 24
-"""Fields of `lockobject` and `rlockobject`: the lock, and the ident of the thread that owns it."""
+"""Fields of `lockobject` and `rlockobject`: the lock, and the ident of the owning thread."""
 
 
 TORN = "frames of a running thread could not be followed"
@@ -40,25 +40,25 @@ BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
 
 GIVES_BACK = frozenset({"release", "_release_save"})
-"""A function with a `with` block, or one called in it, that looks up one of these may have given the lock back there."""
+"""A function with a `with` block, or one called in it, that looks up one of these may have released the lock there."""
 
 TAKES = "acquire"
-"""What a function looks up that takes locks by hand."""
+"""The name looked up by functions that take locks by hand."""
 
 WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
-"""Methods of `torch.distributed.Work` and of its futures that wait (torch/csrc/distributed/c10d/Work.hpp)."""
+"""The methods of `torch.distributed.Work` and of its futures that wait (torch/csrc/distributed/c10d/Work.hpp)."""
 
 NO_POSITION = -1
-"""Of an iterator of which it is not known where it is."""
+"""Of an iterator whose position is unknown."""
 
 STEPS, MOST_STEPS = 64, 1 << 20
-"""How often it is read at which instruction a call is, and how many instructions no code has."""
+"""Number of times the current instruction of a call is read, and an upper limit of the instructions of any code."""
 
 _MOVED = re.compile(rb"rchar: ([0-9]{1,19})\nwchar: ([0-9]{1,19})\n")
-"""Of proc_pid_io(5), which each thread has too."""
+"""proc_pid_io(5), which exists for each thread too."""
 
 DEEP = 16
-"""The innermost calls of which that is read: a deep recursion must not make a look long."""
+"""Innermost calls whose instruction is read repeatedly: a deep recursion must not make a look long."""
 
 Note = Callable[[int, list[FrameInMemory]], None]
 
@@ -70,7 +70,7 @@ class Findings(msgspec.Struct):
     awaited: tuple[JoinTarget, ...] = ()
     remembered: tuple[KnownChild, ...] = ()
     unknown: Unknown | None = None
-    """Why it is not all."""
+    """Why the result is incomplete."""
     turns: Mapping[int, tuple[tuple[int, ...], ...]] = {}
     """`Stack.turns` of the `running`, by thread."""
     contents: Mapping[int, tuple[tuple[int, int, int], ...]] = {}
@@ -91,8 +91,8 @@ def look_inside(
     looping: Collection[int] = (),
     is_parent: bool = True,
 ) -> Findings:
-    """Locks and awaited threads of one process, how far the loops of its `running` are, what the variables of its `looping`
-    lead to, and, of a parent, the children it remembers.
+    """Locks and awaited threads of one process, the loop positions of its `running` threads, what the variables of its
+    `looping` threads lead to, and, for a parent, the children it remembers.
 
     `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
     """
@@ -122,7 +122,7 @@ def look_inside(
 
 
 def _moved(proc: Proc, pid: int, tid: int) -> tuple[int, int] | None:
-    """Bytes that a thread has got from read(2) and the like, and has handed to write(2) and the like: proc_pid_io(5)."""
+    """Bytes that a thread got from read(2) etc., and passed to write(2) etc.: proc_pid_io(5)."""
     try:
         found = _MOVED.search(proc.read(pid, "task", tid, "io"))
     except OSError:
@@ -131,7 +131,7 @@ def _moved(proc: Proc, pid: int, tid: int) -> tuple[int, int] | None:
 
 
 def _seen_from_here(rows: Iterable[KnownChild], namespace: Namespace) -> Iterator[KnownChild]:
-    """Children by their pids here; one that was waited for has none any more, and keeps the number it had."""
+    """Children by their pids in mpmon's namespace; a reaped child has none any more, and keeps the number it had."""
     for row in rows:
         child = namespace.child(row.child) or (None if row.returncode is None else row.child)
         if child is not None:
@@ -146,7 +146,7 @@ class _Lock(msgspec.Struct):
     id: str
     locked: bool
     owner: int
-    """Ident of the thread an RLock belongs to, else 0."""
+    """Ident of the thread that owns an RLock, else 0."""
 
 
 class _Inside:
@@ -164,14 +164,14 @@ class _Inside:
         self._by_ident: dict[int, int] = {}
         self._stacks: dict[int, list[FrameInMemory]] = {}
         self._running: dict[int, int] = {}
-        """Futures by address, with the thread that runs their task."""
+        """Futures by address, with the thread that runs the task of each."""
         self._executors: dict[int, list[int]] = {}
-        """Threads of executors by the address of the queue that they take their tasks from."""
+        """Threads of executors, by the address of the queue they take tasks from."""
         self._queued: dict[int, frozenset[int]] = {}
-        """The futures of the tasks in these queues, once somebody was found to wait for a future."""
+        """Futures of the tasks in these queues, read once a thread is found waiting for a future."""
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
-        """Held locks that do not name who has them."""
+        """Held locks that do not record their owner."""
         self.awaited: list[JoinTarget] = []
         self.remembered: tuple[KnownChild, ...] = ()
         self.problem = ""
@@ -204,22 +204,22 @@ class _Inside:
         self.locks = [self._doubted(row) for row in self.locks]
 
     def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
-        """Address, position and place of the iterators that the value stacks of these threads hold, see `Stack.turns`."""
+        """Address, position and call depth of the iterators on the value stacks of these threads; see `Stack.turns`."""
         return {tid: tuple(dict.fromkeys(self._positions(self._stacks[tid]))) for tid in tids if self._stacks.get(tid)}
 
     def contents(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int, int], ...]]:
-        """What the variables of these threads lead to, see `Stack.contents`."""
+        """What the variables of these threads lead to; see `Stack.contents`."""
         return {tid: tuple(self._contents(self._stacks[tid])) for tid in tids if self._stacks.get(tid)}
 
     def turning(self, tids: Collection[int]) -> dict[int, tuple[int, ...]]:
-        """Which calls of these threads go round and round at this moment, see `Stack.turning`."""
+        """Which calls of these threads are going round a loop at this moment; see `Stack.turning`."""
         return {tid: tuple(self._turning(self._stacks[tid][::-1])) for tid in tids if self._stacks.get(tid)}
 
     def _turning(self, frames: list[FrameInMemory]) -> Iterator[int]:
         for place, frame in list(enumerate(frames))[-DEEP:]:
             with suppress(Torn):
                 steps = [self._step_now(frame) for _ in range(STEPS)]
-                # What lies further in may have returned: then there is anything in its place.
+                # Inner calls may have returned, and anything may lie in their place.
                 is_there = all(0 <= step < MOST_STEPS for step in steps)
                 if is_there and (any(b < a for a, b in pairwise(steps)) or frame.jumps_back()):
                     yield place
@@ -270,7 +270,7 @@ class _Inside:
                     self.locks.append(row if kept else msgspec.structs.replace(row, exact=False))
 
     def _doubted(self, row: LockUse) -> LockUse:
-        """A lock that names no owner may have been given back by a call that is over, and taken by hand by another thread."""
+        """A lock without an owner may have been released by a finished call, and taken by hand by another thread."""
         if not row.holds or row.object not in self._ownerless:
             return row
         waiters = {use.tid for use in self.locks if not use.holds and use.object == row.object}
@@ -289,13 +289,13 @@ class _Inside:
             yield from self._lock(frame.argument(0))
 
     def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
-        """Locks whose `__exit__` waits on the frame's value stack."""
+        """Locks whose `__exit__` is on the frame's value stack."""
         kept = frame.kept
         for value, above in zip(kept, (*kept[1:], 0), strict=False):
             yield from self._lock(self._exited(value, above))
 
     def _exited(self, value: int, above: int) -> int:
-        """The object an `__exit__` on the value stack belongs to, 0 for anything else."""
+        """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
         kind = self._type(value)
         if kind == b"builtin_function_or_method":
             return self._objects.word(value + BOUND_TO) if self._method_name(value) == b"__exit__" else 0
@@ -305,13 +305,13 @@ class _Inside:
         return above if self._is_plain_exit(value, kind) else 0
 
     def _is_plain_exit(self, value: int, kind: bytes) -> bool:
-        """3.14 leaves the function and, above it, the object it belongs to (LOAD_SPECIAL)."""
+        """3.14 leaves the function on the stack and, above it, the object it belongs to (LOAD_SPECIAL)."""
         if kind == b"method_descriptor":
             return self._objects.text(self._objects.word(value + 24)) == "__exit__"
         return kind == b"function" and self._function_name(value) == "__exit__"
 
     def _note_wanted(self, tid: int, frames: list[FrameInMemory]) -> None:
-        """The lock a sleeping thread waits for, as an operand of its innermost call."""
+        """The lock that a sleeping thread waits for, as an operand of its innermost call."""
         if not frames:
             return
         operands = (lock for value in frames[0].upper for lock in self._operand(value))
@@ -326,11 +326,11 @@ class _Inside:
             self.locks.append(msgspec.structs.replace(row, exact=self._took_by_hand(owner)))
 
     def _took_by_hand(self, tid: int) -> bool:
-        """One of its calls takes locks by hand; else a thread that ended may have had the ident that the lock names."""
+        """Whether one of its calls takes locks by hand; otherwise the ident may be that of an ended thread."""
         return any(TAKES in frame.names for frame in self._stacks.get(tid, ()))
 
     def _awaits(self, tid: int, lock: _Lock) -> bool:
-        """The word it sleeps on is the lock's; where locks have no such word, the lock is at least locked."""
+        """Whether it sleeps on the lock's word; where locks have no such word, whether the lock is locked at all."""
         return lock.id == self._sleepers[tid] if self._layout.lock_word else lock.locked
 
     def _operand(self, value: int) -> Iterator[_Lock]:
@@ -369,8 +369,8 @@ class _Inside:
     # Threads and futures
 
     def _note_task(self, tid: int, frames: list[FrameInMemory]) -> None:
-        """`_worker` and `_WorkItem.run` of concurrent/futures/thread.py: the executor of this thread, and the future it works
-        for.
+        """Note the executor of this thread and the future it works for, from the frames of `_worker` and
+        `_WorkItem.run` (concurrent/futures/thread.py).
         """
         for frame in frames:
             if not frame.code.file.endswith("concurrent/futures/thread.py"):
@@ -401,8 +401,8 @@ class _Inside:
                 return
 
     def _future(self, tid: int, future: int) -> JoinTarget:
-        """A future by the thread that runs its task, or by those in whose queue it is: its own, or that of one from which
-        it gets its result.
+        """The thread that runs a future's task, or the threads whose queue holds it: the task of this future, or of one
+        that its result comes from.
         """
         for one in sources(self._objects, self._layout, future) if future else ():
             runs = self._running.get(one)
@@ -412,8 +412,8 @@ class _Inside:
         return JoinTarget(pid=self._tids.pid, tid=tid, kind="future")
 
     def _queued_for(self, future: int) -> tuple[int, ...]:
-        """The threads of the executor in whose queue the task of a future is; none where some threads could not be read,
-        any of which may be one of them. Raises `Torn`.
+        """The threads of the executor whose queue holds a future's task; none if some threads could not be read, as one
+        of these may belong to it. Raises `Torn`.
         """
         if self.problem:
             return ()
@@ -434,7 +434,7 @@ class _Inside:
     # Types
 
     def _type(self, value: int) -> bytes:
-        """The type's name, empty for what is no object: slots may hold anything."""
+        """The name of a type; empty for anything that is not an object, since slots may hold anything."""
         if not value or value & TAGS:
             return b""
         try:
@@ -456,5 +456,5 @@ class _Inside:
 
 
 def _gives_back(frame: FrameInMemory) -> bool:
-    """It may give back a lock that it did not take itself, which the standard library does not do."""
+    """Whether it may release a lock that it did not take, which the standard library does not do."""
     return not is_standard(frame.code.file) and bool(frame.names & GIVES_BACK)

@@ -12,7 +12,7 @@ NAMESPACE = 16
 
 
 def names_of(objects: Objects, runtime: Runtime, module: bytes) -> int | None:
-    """The dictionary of a module's names, `None` where it was not imported.
+    """The dictionary of a module's names; `None` if it was not imported.
 
     Raises:
         Torn: it cannot be followed.

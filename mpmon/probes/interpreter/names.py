@@ -1,4 +1,4 @@
-"""What threads are called: `threading._active`, which has every `Thread` that runs by its pthread id (Lib/threading.py)."""
+"""Names of threads: `threading._active` maps pthread ids to all running `Thread` objects (Lib/threading.py)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_THREADS = 5000
 
 
 class ThreadNames:
-    """The names of one process's threads; where they are kept is searched once."""
+    """The names of one process's threads; `threading._active` is searched for only once."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._active = 0
 
     def read(self, objects: Objects, idents: Collection[int]) -> dict[int, str]:
-        """By pthread id, for those of these threads that have a name."""
+        """Names by pthread id, for those of these threads that have one."""
         try:
             named = self._named(objects, idents)
             if not named:

@@ -1,7 +1,7 @@
 """Reading Python objects in the memory of another process: types, attributes, strings, numbers.
 
 An attribute lies in an instance's dictionary, or in an array of values whose names the class keeps
-(Objects/dictobject.c, Include/internal/pycore_object.h); where, changed in 3.11, 3.12 and 3.13.
+(Objects/dictobject.c, Include/internal/pycore_object.h); the place changed in 3.11, 3.12 and 3.13.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.memory import Memory
 
 READS = 60_000
-"""Reads of one process's memory in one look; a hundred threads need some thousand."""
+"""Most reads of one process's memory in one look; a hundred threads need some thousand."""
 
 TOO_MUCH = "its calls refer to more memory than one sample may read"
 
@@ -23,7 +23,7 @@ TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 
 INLINE_VALUES, MANAGED_DICT, HEAP_TYPE = 1 << 2, 1 << 4, 1 << 9
 LONG, LIST, TUPLE, TEXT, DICT = 1 << 24, 1 << 25, 1 << 26, 1 << 28, 1 << 29
-"""Py_TPFLAGS_… of Include/object.h; those of the second line are of a class and of all that derive from it."""
+"""Py_TPFLAGS_… of Include/object.h; those of the second line apply to a class and all classes derived from it."""
 
 TAGS = 7
 """Objects are aligned to 8 bytes; 3.14 marks references in the lowest bits (pycore_stackref.h)."""
@@ -35,40 +35,40 @@ NEXT, CLASS_DICT = 224, 264
 """PyTypeObject.tp_iternext, tp_dict."""
 
 NEGATIVE = 2
-"""The lowest bits of `lv_tag` of a negative number, from 3.12 on."""
+"""The lowest bits of the `lv_tag` of a negative number, from 3.12 on."""
 
 MOST_DIGITS = 3
-"""Of 30 bits, that are read of a number (cpython/longintrepr.h)."""
+"""Most digits, of 30 bits each, read of a number (cpython/longintrepr.h)."""
 
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
-"""By the bytes of a character, `PyASCIIObject.state.kind` (Include/cpython/unicodeobject.h)."""
+"""By bytes per character, `PyASCIIObject.state.kind` (Include/cpython/unicodeobject.h)."""
 
 SET_MASK = 32
-"""PySetObject.mask, which its table follows: pairs of an element and its hash (Objects/setobject.c)."""
+"""PySetObject.mask, followed by the table: pairs of an element and its hash (Objects/setobject.c)."""
 
 DELETED = -1
-"""The hash of an element that was taken out, which no object has."""
+"""The hash of a removed element; no object has it."""
 
 MOST_SLOTS = 1 << 16
 
 MOST_BASES = 12
 
 MOST_KEYS = 1000
-"""Of a dictionary, unless a reader asks for more."""
+"""Most keys of a dictionary, unless the caller asks for more."""
 
 _BLOCK = 2000
-"""Entries of a dictionary that are read at once."""
+"""Entries of a dictionary read at once."""
 
 _LONGEST_NAME = 48
 
 _POINTER = struct.Struct("=Q").unpack_from
 
 _PAGE, _MOST_PAGES = 4096, 1000
-"""Memory is mapped, and read here, in whole pages; so many are kept for the length of a look."""
+"""Memory is mapped, and read here, in whole pages; this many are kept for the duration of a look."""
 
 
 class Torn(Exception):
-    """A pointer that leads nowhere, or too many of them: this part of the process cannot be read now."""
+    """A pointer that leads nowhere, or too many pointers: this part of the process cannot be read now."""
 
 
 class Objects:
@@ -82,10 +82,10 @@ class Objects:
         self._flags: dict[int, int] = {}
         self._iterators: dict[int, bool] = {}
         self._pages: dict[int, bytes | None] = {}
-        """What was read so far: objects lie close together, and a read costs more than a copy."""
+        """Pages read so far: objects lie close together, and a read costs more than a copy."""
         self._names: dict[int, bytes] = {}
         self._shared_keys: dict[int, tuple[tuple[int, int, int], ...]] = {}
-        """Entries of tables that the instances of a class share."""
+        """Entries of key tables that the instances of a class share."""
         self._left = READS
 
     def words(self, fields: str, address: int) -> tuple[int, ...]:
@@ -103,13 +103,13 @@ class Objects:
         block = self._pages.get(page)
         if block is None or begin > _PAGE - 8 or self._left <= 1:
             return int.from_bytes(self.read(address, 8), sys.byteorder)
-        # Half of all reads come here, where a call more or less tells.
+        # Half of all reads come through here, so even one more call is noticeable.
         self._left -= 1
         (found,) = _POINTER(block, begin)
         return found
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes at an address, as they are or were a moment ago. Raises `Torn`."""
+        """Bytes at an address, as of now or of a moment ago. Raises `Torn`."""
         self._left -= 1
         if self._left <= 0:
             raise Torn(TOO_MUCH)
@@ -128,11 +128,11 @@ class Objects:
         return None if block is None else block[begin : begin + size]
 
     def forget_pages(self) -> None:
-        """Read everything anew from here on."""
+        """Read everything anew from now on."""
         self._pages.clear()
 
     def type_name(self, thing: int) -> bytes:
-        """`tp_name` of an object's type, `_thread.lock`. Raises `Torn`."""
+        """`tp_name` of an object's type, such as `_thread.lock`. Raises `Torn`."""
         kind = self.word(thing + TYPE)
         if kind not in self._type_names:
             self._type_names[kind] = self.c_text(self.word(kind + TYPE_NAME))
@@ -146,7 +146,7 @@ class Objects:
         return self._iterators[kind]
 
     def _has_next(self, kind: int) -> bool:
-        """Classes made at run time have a `tp_iternext` without a `__next__` (`_PyObject_NextNotImplemented`)."""
+        """Classes made at run time have a `tp_iternext` even without a `__next__` (`_PyObject_NextNotImplemented`)."""
         if not self.word(kind + TYPE_FLAGS) & HEAP_TYPE:
             return True
         for _ in range(MOST_BASES):
@@ -157,14 +157,14 @@ class Objects:
         return False
 
     def c_text(self, address: int) -> bytes:
-        """A C string, at most 48 bytes of it. Raises `Torn`."""
+        """The first 48 bytes of a C string at most. Raises `Torn`."""
         page_left = 4096 - address % 4096
         return self.read(address, min(_LONGEST_NAME, page_left)).partition(b"\0")[0]
 
     def text(self, thing: int, limit: int = 400) -> str:
-        """A string, at most so many characters of it; what is no character is U+FFFD. Raises `Torn`."""
+        """The first `limit` characters of a string at most, with U+FFFD for anything invalid. Raises `Torn`."""
         length, _, state = self.words("QqI", thing + 16)
-        # Two bits tell whether it is interned, three its kind, then one each: compact, ASCII.
+        # Two bits for whether it is interned, three for its kind, then one each: compact, ASCII.
         kind, compact, ascii_only = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
         if kind not in ENCODINGS:
             raise Torn
@@ -183,11 +183,11 @@ class Objects:
         return integer_of(size, self.words(f"{count}I", thing + 24) if count else (), self._layout)
 
     def plain_integer(self, thing: int | None) -> int | None:
-        """The same for what may be something else; `None` unless its type is `int` itself. Raises `Torn`."""
+        """The same for an object that may be something else; `None` unless its type is exactly `int`. Raises `Torn`."""
         return self.integer(thing) if thing and self.type_name(thing) == b"int" else None
 
     def bases(self, thing: int) -> tuple[bytes, ...]:
-        """Names of an object's class and of its first bases, the class itself first. Raises `Torn`."""
+        """Names of an object's class and its first bases, the class itself first. Raises `Torn`."""
         kind = self.word(thing + TYPE)
         if kind not in self._bases:
             names: list[bytes] = []
@@ -201,7 +201,7 @@ class Objects:
         return self._bases[kind]
 
     def items(self, thing: int) -> tuple[int, ...]:
-        """What a list, a tuple or a dictionary holds (its values), at most `MOST_KEYS`. Raises `Torn`."""
+        """The items of a list or tuple, or the values of a dictionary; at most `MOST_KEYS`. Raises `Torn`."""
         kind = self.type_name(thing)
         if kind == b"dict":
             return tuple(value for _, value in self.pairs(thing))
@@ -223,11 +223,11 @@ class Objects:
         return (*first, *self.words(f"{last}Q", start + 8 * (count - last))) if last else first
 
     def attribute(self, thing: int, name: bytes) -> int | None:
-        """The object an instance's attribute is bound to, `None` where it has no such attribute. Raises `Torn`."""
+        """The object an instance's attribute is bound to; `None` if there is no such attribute. Raises `Torn`."""
         return self.attributes(thing, frozenset((name,))).get(name)
 
     def attributes(self, thing: int, names: frozenset[bytes]) -> dict[bytes, int]:
-        """Those of these attributes that an instance has. Raises `Torn`."""
+        """The values of those of these attributes that an instance has. Raises `Torn`."""
         named = ((self._name(key), value) for key, value in self._attribute_pairs(thing))
         return {name: value for name, value in named if name in names}
 
@@ -236,7 +236,7 @@ class Objects:
         return tuple(value for _, value in self._attribute_pairs(thing))
 
     def _name(self, key: int) -> bytes:
-        """A name, cut when it is long; the instances of a class share theirs. Empty for a key that is no string."""
+        """A name, truncated if long; instances of a class share theirs. Empty for a key that is not a string."""
         if key not in self._names:
             is_text = self.flags(key) & TEXT
             self._names[key] = self.text(key, _LONGEST_NAME).encode() if is_text else b""
@@ -252,11 +252,11 @@ class Objects:
         return self._flags[kind]
 
     def _attribute_pairs(self, thing: int) -> Iterator[tuple[int, int]]:
-        """(name, value) of every attribute of an instance."""
+        """(name, value) of each attribute of an instance."""
         kind = self.word(thing + TYPE)
         flags = self._flags_of(kind)
         if self._layout.version < (3, 11) or (flags & HEAP_TYPE and not flags & MANAGED_DICT):
-            # Also a class that derives from one of C which keeps a dictionary itself.
+            # This includes a class derived from a C class that keeps a dictionary itself.
             offset = self.word(kind + DICT_OFFSET)
             dictionary, values = (self.word(thing + offset) if 0 < offset < 1 << 16 else 0), 0
         elif flags & MANAGED_DICT:
@@ -269,7 +269,7 @@ class Objects:
             yield from self.pairs(dictionary)
 
     def _managed(self, thing: int, kind: int, flags: int) -> tuple[int, int]:
-        """(dictionary, values) of an instance whose class manages them: one of the two is 0."""
+        """(dictionary, values) of an instance whose class manages its attributes: one of the two is 0."""
         before, last = self.words("QQ", thing - 32)
         if self._layout.version == (3, 11):
             return (0, before) if before else (last, 0)
@@ -281,21 +281,21 @@ class Objects:
         return (0, inline + 8) if self.read(inline + 3, 1)[0] else (0, 0)
 
     def named(self, dictionary: int, name: bytes, most: int = MOST_KEYS) -> int | None:
-        """The value of a key that is a string, `None` where there is no such key. Raises `Torn`."""
+        """The value of a string key; `None` if there is no such key. Raises `Torn`."""
         return next((value for key, value in self.pairs(dictionary, most) if self._spells(key, name)), None)
 
     def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
-        """The values of those of these names that a dictionary has. Raises `Torn`."""
+        """The values of those of these names that are in a dictionary. Raises `Torn`."""
         wanted = frozenset(name[:_LONGEST_NAME].encode() for name in names)
         return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
 
     def _spells(self, key: int, name: bytes) -> bool:
-        """The characters follow the length after a hash and a state, so that one read tells. Raises `Torn`."""
+        """Whether a key is this name; its length and characters are close together, so read at once. Raises `Torn`."""
         head = self.read(key + 16, 8)
         return int.from_bytes(head, "little") == len(name) and self.read(key + self._layout.text, len(name)) == name
 
     def pairs(self, dictionary: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int]]:
-        """(key, value) of a dictionary. Raises `Torn`, also where it has more keys than `most`."""
+        """(key, value) of a dictionary. Raises `Torn`, also if it has more keys than `most`."""
         keys, values = self.words("QQ", dictionary + 32)
         if values:
             # From 3.13 on the values of a split table follow a head of 8 bytes.
@@ -304,7 +304,7 @@ class Objects:
             yield from ((key, value) for _, key, value in self._entries(keys, most) if value)
 
     def _split(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
-        """(key, value) where the values lie in an array of their own."""
+        """(key, value) of a table whose values lie in a separate array."""
         if keys not in self._shared_keys:
             self._shared_keys[keys] = tuple(self._entries(keys))
         entries = self._shared_keys[keys]
@@ -312,7 +312,7 @@ class Objects:
         yield from ((key, bound[place]) for place, key, _ in entries if bound[place])
 
     def _entries(self, keys: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int, int]]:
-        """(place, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""
+        """(position, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""
         if self._layout.version < (3, 11):
             slots, count = self.word(keys + 8), self.word(keys + 32)
             width = 1 if slots <= 0xFF else 2 if slots <= 0xFFFF else 4
@@ -332,7 +332,7 @@ class Objects:
 
 
 def set_items(objects: Objects, thing: int) -> Iterator[int]:
-    """What a set holds; of one that changes meanwhile perhaps not all of it.
+    """The elements of a set; if it changes meanwhile, perhaps not all of them.
 
     Raises:
         Torn: it cannot be read, or is larger than `MOST_SLOTS`.
@@ -348,12 +348,12 @@ def set_items(objects: Objects, thing: int) -> Iterator[int]:
 
 
 def digits_of(size: int, layout: Layout) -> tuple[int, bool]:
-    """How many digits a number has, and whether it is negative, by its `ob_size`, or its `lv_tag` from 3.12 on."""
+    """The number of digits of an `int` and whether it is negative, by its `ob_size`, from 3.12 on its `lv_tag`."""
     return (abs(size), size < 0) if layout.version < (3, 12) else (size >> 3, size & 3 == NEGATIVE)
 
 
 def integer_of(size: int, digits: Sequence[int], layout: Layout) -> int:
-    """The number that has these digits among others."""
+    """The number with these digits; further ones are ignored."""
     count, negative = digits_of(size, layout)
     number = sum(digit << 30 * place for place, digit in enumerate(digits[:count]))
     return -number if negative else number

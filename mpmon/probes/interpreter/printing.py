@@ -1,7 +1,7 @@
-"""Plain values as py-spy prints them, so that it does not matter who has read them: numbers, words, and what holds a few of
-those.  It writes floats as Rust does, and quotes in a way of its own.
+"""Plain values printed as py-spy prints them, so that it does not matter which of the two read them: numbers, strings,
+and small containers of these.  py-spy formats floats as Rust does, and quotes in its own way.
 
-Digests of these texts are compared, and few of them are kept; see `mpmon.probes.calls`.
+Digests of these texts are compared, and few of the texts are kept; see `mpmon.probes.calls`.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from decimal import Decimal
 from mpmon.probes.interpreter.objects import DICT, LIST, LONG, TEXT, TUPLE, Objects, Torn
 
 LONGEST, SHORTEST = 128, 5
-"""Characters of one value, of which a container's are a part; with no more room than this nothing is printed."""
+"""Most characters of one value, including a container's values; with no more room than this, none is printed."""
 
 MOST_ITEMS = 30
-"""A larger container takes more room than any value that is used."""
+"""A larger container would be longer than any value that is used."""
 
 TOO_LARGE = 1 << 60
-"""The first number of more than two digits of CPython's."""
+"""The smallest number of more than two CPython digits."""
 
 BIG = "+bigint"
-"""Instead of such a one, or of a negative one."""
+"""In place of such a number or its negative."""
 
 MORE, NOT_READ, OBJECT = "...", "?", "<"
-"""`OBJECT` begins what is not told by its value."""
+"""`OBJECT` begins the text of anything whose value is not shown."""
 
 NUMPY = {
     b"numpy.bool": "?", b"numpy.uint8": "B", b"numpy.uint16": "H", b"numpy.uint32": "I", b"numpy.uint64": "Q",
     b"numpy.int8": "b", b"numpy.int16": "h", b"numpy.int32": "i", b"numpy.int64": "q", b"numpy.float32": "f",
     b"numpy.float64": "d",
 }  # fmt: skip
-"""Scalars, and how `struct` calls what they hold."""
+"""Scalars, and the `struct` format of each."""
 
 VALUE_AT = 16
-"""What follows PyObject_HEAD: the value of a float or of a scalar, the size of what has one."""
+"""Offset after PyObject_HEAD: the value of a float or scalar, the size of an object that has one."""
 
 
 def printed(objects: Objects, thing: int, room: int = LONGEST) -> str:
-    """An object, in so many characters or few more."""
+    """An object, in this many characters or slightly more."""
     try:
         return _printed(objects, thing, room)
     except Torn:
@@ -75,7 +75,7 @@ def _integer(objects: Objects, thing: int, *, is_bool: bool) -> str:
 
 
 def integer(number: int, *, is_bool: bool = False) -> str:
-    """As it is, unless it is too large."""
+    """The number itself, unless it is too large."""
     if abs(number) >= TOO_LARGE:
         return BIG
     return str(number > 0) if is_bool else str(number)
@@ -110,7 +110,7 @@ def _joined(objects: Objects, items: Iterable[tuple[int, ...]], room: int) -> st
 
 
 def real(value: float) -> str:
-    """A number without an exponent, and without a fraction where it has none."""
+    """A number without an exponent, and without a fraction if it is an integer."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -119,7 +119,7 @@ def real(value: float) -> str:
 
 
 def _rounded(value: float) -> float:
-    """The shortest number that is the same one with 32 bits."""
+    """The shortest number that is equal in 32 bits."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 10))
     return next((float(text) for text in texts if _as_single(float(text)) == value), value)
 

@@ -1,11 +1,12 @@
-"""The queues of multiprocessing a program has: which pipe, which locks and which semaphore make up one.
+"""The multiprocessing queues of a program: which pipe, locks and semaphores belong together.
 
-A `Queue` is a pipe, two locks and a semaphore that counts the room left (Lib/multiprocessing/queues.py); the kernel sees
-four things that have nothing to do with each other.  The objects that know are found in two ways, both without a search:
+A `Queue` is a pipe, two locks and a semaphore that counts the room left (Lib/multiprocessing/queues.py); to the kernel
+these are four unrelated things.  The objects that connect them are found in two ways, both without a search:
 
-- whoever made a `Queue` has it in `_afterfork_registry` of Lib/multiprocessing/util.py, and so has a fork of it;
-- whoever was sent one (spawn, forkserver), and who has a `SimpleQueue`, has it in a variable of some call, or in an
-  attribute of what such a variable is bound to.
+- the creator of a `Queue` has it in `_afterfork_registry` of Lib/multiprocessing/util.py, and so has a fork of the
+  creator;
+- a process that was sent one (spawn, forkserver), or has a `SimpleQueue`, has it in a variable of some call, or in an
+  attribute of an object bound to such a variable.
 
 `SemLockObject` is in Modules/_multiprocessing/semaphore.c, `Connection` in Lib/multiprocessing/connection.py.
 """
@@ -28,18 +29,18 @@ from mpmon.probes.memory import Memory
 MOST_REGISTERED = 20_000
 
 MOST_OBJECTS = 2000
-"""Objects the variables lead to that are looked at."""
+"""Most objects examined that the variables lead to."""
 
 KINDS = (b"JoinableQueue", b"SimpleQueue", b"Queue")
-"""Classes of Lib/multiprocessing/queues.py, the derived ones first."""
+"""Classes of Lib/multiprocessing/queues.py, derived ones first."""
 
 PARTS = frozenset({b"_reader", b"_writer", b"_rlock", b"_wlock", b"_sem", b"_maxsize", b"_unfinished_tasks", b"_cond"})
 
 CODE = frozenset({b"module", b"type", b"function"})
-"""Types of things whose attributes are the program itself."""
+"""Types of objects whose attributes are the program itself."""
 
 UNBOUNDED = 2**31 - 1
-"""SEM_VALUE_MAX: what a queue without a bound begins with."""
+"""SEM_VALUE_MAX: the initial count of an unbounded queue."""
 
 REFERENT = 16
 """PyWeakReference.wr_object."""
@@ -49,35 +50,35 @@ HANDLE = 16
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """One lock or semaphore between processes, as this process has it."""
+    """One lock or semaphore between processes, as seen by this process."""
 
     ledger: int
     """Address of its SemLockObject."""
     word: int
-    """Where the semaphore is mapped."""
+    """The address at which the semaphore is mapped."""
 
 
 class QueueObject(msgspec.Struct, frozen=True):
-    """One queue, as this process has it."""
+    """One queue, as seen by this process."""
 
     kind: str
     """`Queue`, `JoinableQueue`, `SimpleQueue`."""
     descriptors: tuple[int, ...]
-    """Of its pipe, the reading end first; none that this process has closed."""
+    """Descriptors of its pipe, the reading end first; none that this process has closed."""
     readers: Lock | None
-    """Taken by who reads the pipe."""
+    """Held by the process that reads the pipe."""
     writers: Lock | None
     room: Lock | None
     """Counts the room left."""
     most: int | None
-    """What the count of room begins with."""
+    """Initial count of room."""
     tasks: Lock | None = None
-    """Of a `JoinableQueue`: counts what is not yet said to be done."""
+    """Of a `JoinableQueue`: counts the items not yet reported as done."""
     joined: Lock | None = None
     """Of a `JoinableQueue`: what `join` sleeps on."""
 
     def locks(self) -> Iterator[tuple[str, Lock]]:
-        """Those it has, by name."""
+        """The locks and semaphores it has, by name."""
         named = (
             ("room", self.room), ("read_lock", self.readers), ("write_lock", self.writers), ("tasks", self.tasks),
             ("joined", self.joined),
@@ -92,13 +93,13 @@ class Found(msgspec.Struct):
 
     queues: list[QueueObject]
     whole: bool = True
-    """False when a part could not be followed, so that another look may find more."""
+    """False if a part could not be followed, so that another look may find more."""
     problem: str = ""
-    """Why those it made could not be found."""
+    """Why the queues that the process made could not be found."""
 
 
 def queues(proc: Proc, pid: int, everything: list[Area]) -> Found:
-    """The queues of one process whose mappings are given."""
+    """The queues of one process, given its mappings."""
     try:
         with Memory(proc, pid) as memory:
             runtime = find_runtime(proc, pid, memory, everything)
@@ -134,13 +135,13 @@ class _Search:
             self.found.whole = False
 
     def _try(self, reference: int) -> None:
-        """One that just comes or goes must not hide the others."""
+        """A queue that is being created or destroyed must not hide the others."""
         try:
             self._note(self._objects.word(reference + REFERENT))
         except Torn:
             self.found.whole = False
 
-    # What it made
+    # Queues it made
 
     def _registered(self) -> Iterator[int]:
         """The weak references in the registry of `multiprocessing.util`. Raises `Torn`."""
@@ -150,17 +151,17 @@ class _Search:
         for _, reference in self._objects.pairs(kept, MOST_REGISTERED) if kept else ():
             yield reference
 
-    # What its calls have
+    # Queues its calls have
 
     def _visit(self, thing: int, bases: tuple[bytes, ...]) -> tuple[int, ...]:
-        """Note a queue; of anything else, what its attributes are bound to. Raises `Torn`."""
+        """Note a queue; of any other object, return what its attributes are bound to. Raises `Torn`."""
         leads_nowhere = self._note(thing) or not CODE.isdisjoint(bases)
         return () if leads_nowhere else self._objects.values(thing)
 
     # One queue
 
     def _note(self, thing: int) -> bool:
-        """Whether it is a queue; then it is noted. Raises `Torn`."""
+        """Whether it is a queue; if so, note it. Raises `Torn`."""
         bases = self._objects.bases(thing)
         kind = next((kind for kind in KINDS if kind in bases), None)
         if kind is None:
@@ -183,7 +184,7 @@ class _Search:
         )  # fmt: skip
 
     def _descriptor(self, connection: int) -> int | None:
-        """Of a `Connection`, or of what torch wraps around one (torch/multiprocessing/queue.py)."""
+        """The descriptor of a `Connection`, or of torch's wrapper around one (torch/multiprocessing/queue.py)."""
         known = self._objects.attributes(connection, frozenset((b"_handle", b"conn")))
         if b"conn" in known:
             return self._descriptor(known[b"conn"])

@@ -1,8 +1,9 @@
 """What the code of a sleeping task could do when it wakes: which locks, queues, events and tasks its variables lead to.
 
-Followed are the variables of its calls, the names of their modules that they look up, what containers and attributes hold,
-the functions and methods among them, and what those look up in turn, but for the standard library and installed packages. An
-object of an unknown type could lead anywhere, and so could a walk that exceeds its limit: then the result is unknown.
+The walk follows the variables of the task's calls, the module names they look up, the contents of containers and
+attributes, the functions and methods among these, and what those look up in turn, except in the standard library and
+installed packages. An object of an unknown type could lead anywhere, and so could a walk that exceeds its limit: then
+the result is unknown.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from mpmon.probes.interpreter.reachable import CELL_AT
 from mpmon.probes.memory import Memory
 
 MOST_OBJECTS, MOST_OF_ALL = 1500, 6000
-"""Of one task, and of all of one process."""
+"""Most objects for one task, and for all tasks of one process."""
 
 MOST_BOUND = 4000
-"""Names of one module."""
+"""Most names of one module."""
 
 LEAVES = frozenset({
     b"int", b"str", b"bytes", b"float", b"bool", b"NoneType", b"ellipsis", b"complex", b"bytearray", b"range", b"slice", b"code",
@@ -42,16 +43,16 @@ LEAVES = frozenset({
     b"classmethod_descriptor", b"method-wrapper", b"_thread.lock", b"_thread.RLock", b"weakref", b"weakref.ReferenceType",
     b"NotImplementedType", b"memoryview",
 })  # fmt: skip
-"""Types of what leads nowhere."""
+"""Types of objects that lead nowhere."""
 
 LEAVES_OF = (b"_io.", b"datetime.", b"re.", b"_socket.", b"decimal.")
-"""How the names of others begin."""
+"""Prefixes of the names of further such types."""
 
 SENDS = 0
-"""Stands for whatever sends to others, among the addresses of objects: no object has this one."""
+"""An address that stands for anything that sends to others; no object has it."""
 
 SENDERS, SENDERS_END, SENDERS_OF = frozenset({b"StreamWriter"}), (b"Transport", b"Protocol"), (b"_io.", b"_socket.")
-"""Types of asyncio's own that send, how the names of others end, and of what is not asyncio's how they begin."""
+"""Types in asyncio that send; name endings of others there; name prefixes of such types outside asyncio."""
 
 CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 SETS = frozenset({b"set", b"frozenset"})
@@ -59,7 +60,7 @@ SETS = frozenset({b"set", b"frozenset"})
 WRAPPERS = {
     b"staticmethod": (16,), b"classmethod": (16,), b"property": (16, 24, 32), b"method": (16, 24), b"cell": (CELL_AT,),
 }  # fmt: skip
-"""Types that stand for others, and where those are named (Objects/funcobject.c, descrobject.c, classobject.c)."""
+"""Types that stand for other objects, and the offsets of these (Objects/funcobject.c, descrobject.c, classobject.c)."""
 
 GLOBALS_AT, CODE_AT, MORE_AT = 16, 48, (56, 64, 72)
 """PyFunctionObject: the names of its module, its code, and its defaults and closure (cpython/funcobject.h)."""
@@ -68,7 +69,7 @@ BASES_AT = 336
 """PyTypeObject.tp_bases."""
 
 QUIET = frozenset({"logging", "asyncio", "_asyncio", "threading", "re", "pathlib"})
-"""Modules of the standard library whose objects do what they do, and lead to a great many others."""
+"""Modules of the standard library whose objects do nothing unexpected, but lead to a great many others."""
 
 LENGTH_AT = 16
 """PyVarObject.ob_size."""
@@ -81,7 +82,7 @@ EVERYTHING = frozenset({"all_tasks", "current_task", "get_objects", "eval", "exe
 
 
 class Anywhere(Exception):
-    """It could lead to anything."""
+    """The calls could lead to anything."""
 
 
 class Reach:
@@ -94,14 +95,14 @@ class Reach:
         self._left = MOST_OF_ALL
 
     def of(self, frames: Iterable[FrameInMemory], wanted: Collection[int]) -> frozenset[int] | None:
-        """Those of these objects that the calls lead to, and `SENDS` where they lead to what sends; `None` where that is not
-        known.
+        """Those of the wanted objects that the calls lead to, and `SENDS` if they lead to anything that sends; `None`
+        if unknown.
         """
         walk = _Walk(self._objects, self._memory, self._codes, wanted, min(MOST_OBJECTS, self._left))
         try:
             for frame in frames:
                 if not _is_library(frame.code.file):
-                    # On top of its value stack is the call it awaits.
+                    # The top of its value stack is the call it awaits.
                     things = (*frame.variables(), *frame.alive()[:-1], *frame.looked_up())
                     walk.follow(things, frame.names)
         except (Torn, Anywhere):
@@ -112,7 +113,7 @@ class Reach:
 
 
 class _Walk:
-    """From the calls of one task, each object once, the nearest first."""
+    """A walk from the calls of one task, visiting each object once, nearest first."""
 
     def __init__(self, objects: Objects, memory: Memory, codes: Codes, wanted: Collection[int], most: int) -> None:
         self._objects = objects
@@ -125,11 +126,11 @@ class _Walk:
 
     @property
     def used(self) -> int:
-        """Objects it has looked at."""
+        """Objects visited."""
         return len(self._seen)
 
     def follow(self, things: Iterable[int], names: frozenset[str]) -> None:
-        """From these objects on, for code that looks up these names. Raises `Torn` and `Anywhere`."""
+        """Walk from these objects, on behalf of code that looks up these names. Raises `Torn` and `Anywhere`."""
         if not EVERYTHING.isdisjoint(names):
             raise Anywhere
         queue = deque((thing, names) for thing in things)
@@ -147,7 +148,7 @@ class _Walk:
                 queue.extend(self._parts(thing, names))
 
     def _parts(self, thing: int, names: frozenset[str]) -> Iterator[tuple[int, frozenset[str]]]:
-        """What an object leads to, with the names that are looked up there. Raises `Torn` and `Anywhere`."""
+        """The objects that one leads to, with the names that are looked up in each. Raises `Torn` and `Anywhere`."""
         kind = self._objects.type_name(thing)
         if kind.startswith(SENDERS_OF):
             self.found.add(SENDS)
@@ -193,14 +194,14 @@ class _Walk:
         return self._objects.text(key).encode() if self._objects.flags(key) & TEXT else b""
 
     def _of_class(self, thing: int) -> tuple[int, ...]:
-        """What the methods and names of a class are; those of a library lead nowhere."""
+        """The methods and other values of a class, and its bases; none for a class of the standard library."""
         if not self._objects.word(thing + TYPE_FLAGS) & HEAP_TYPE or self._module(thing) in sys.stdlib_module_names:
             return ()
         names, bases = self._objects.word(thing + CLASS_DICT), self._objects.word(thing + BASES_AT)
         return (*self._objects.items(names), *self._objects.items(bases))
 
     def _of_instance(self, thing: int) -> tuple[int, ...]:
-        """Its attributes, and its class for what its methods do."""
+        """The attributes of an instance, and its class because of the methods."""
         if not self._objects.flags(thing) & HEAP_TYPE or any(map(_hides, self._objects.bases(thing))):
             raise Anywhere
         kind, name = self._objects.word(thing + TYPE), self._objects.type_name(thing)
@@ -211,7 +212,7 @@ class _Walk:
         return ()
 
     def _module(self, kind: int) -> str:
-        """The topmost package a class was made in. Raises `Anywhere` where it does not tell."""
+        """The topmost package that a class was made in. Raises `Anywhere` if the class does not say."""
         names = self._objects.word(kind + CLASS_DICT)
         module = self._objects.named(names, b"__module__")
         if module is None or not self._objects.flags(module) & TEXT or self._objects.named(names, b"__slots__"):
@@ -223,11 +224,11 @@ class _Walk:
 
 
 def _hides(base: bytes) -> bool:
-    """A class of C that may hold others where they are not looked for."""
+    """Whether it is a C class that may hold objects where they are not searched for."""
     return base in CONTAINERS or base in SETS or (b"." in base and not base.startswith(b"_asyncio."))
 
 
 def _is_library(file: str) -> bool:
-    """Of the standard library, or installed; what has no file may be the user's."""
+    """Whether code is part of the standard library or installed; code without a file may be the user's."""
     in_text = file.startswith("<") and not file.startswith("<frozen")
     return not in_text and (is_standard(file) or "-packages/" in file)

@@ -1,7 +1,7 @@
 """The objects that the variables of a program lead to: a bounded walk, each object once.
 
-Followed are variables of frames and what lists, tuples and dictionaries among them hold; whoever walks says which attributes
-of other objects to follow.
+The walk follows the variables of frames and the items of lists, tuples and dictionaries among them; the caller decides
+which attributes of other objects to follow.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 
 DEEPEST = 3
-"""References from a variable to an object that is still looked at."""
+"""Most references from a variable to an examined object."""
 
 CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 
 CELL_AT = 16
-"""PyCellObject.ob_ref: where a variable lies that a nested function uses too."""
+"""PyCellObject.ob_ref: holds a variable that a nested function uses too."""
 
 Visit = Callable[[int, tuple[bytes, ...]], Iterable[int]]
-"""Is given an object and the names of its classes, and returns the objects to follow from there. May raise `Torn`."""
+"""Receives an object and the names of its classes, and returns the objects to follow from there. May raise `Torn`."""
 
 
 class Reachable:
     """The walk through one process, from any number of frames."""
 
     def __init__(self, objects: Objects, most: int, visit: Visit) -> None:
-        """It looks at `most` objects and hands each that is no container to `visit`."""
+        """Visits at most `most` objects and passes each that is not a container to `visit`."""
         self._objects = objects
         self._most = most
         self._visit = visit
         self._seen: set[int] = set()
 
     def follow(self, frame: FrameInMemory) -> None:
-        """Walk from the variables of one frame; one that cannot be read is passed over."""
+        """Walk from the variables of one frame; an unreadable frame is skipped."""
         try:
             values = frame.variables()
         except Torn:
@@ -43,7 +43,7 @@ class Reachable:
             self._follow(value & ~TAGS, 0)
 
     def skip(self, thing: int) -> None:
-        """This object is known already."""
+        """Do not visit this object: it is known already."""
         self._seen.add(thing)
 
     def _follow(self, thing: int, depth: int) -> None:
@@ -53,7 +53,7 @@ class Reachable:
         try:
             bases = self._objects.bases(thing)
             if bases[0] == b"cell":
-                # A variable like any other: the way through its cell is no step.
+                # Its variable is like any other, so the cell does not count as a step.
                 self._follow(self._objects.word(thing + CELL_AT) & ~TAGS, depth)
                 return
             for part in self._objects.items(thing) if bases[0] in CONTAINERS else self._visit(thing, bases):

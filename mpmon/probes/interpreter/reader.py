@@ -1,12 +1,12 @@
-"""The stacks of a process, read from its memory while it runs: which threads there are, what they are called, in which calls
-they are and at which lines.
+"""The stacks of a process, read from its memory while it runs: its threads, their names, and the calls and lines they
+are in.
 
-The rows are those that py-spy's dumps become, for a tenth of the cost, as most is known from the reading before: a thread that
-has not run since is where it was.  Whether it ran is told by the kernel: by the state of a thread, by the CPU time of the
-process, which every thread that leaves a CPU has moved, and where that moved, by the counters of each thread.
+The rows equal those made from py-spy's dumps, for a tenth of the cost, as most is known from the previous reading: a
+thread that has not run since is where it was. Whether it ran follows from the kernel: the state of a thread; the CPU
+time of the process, which advances whenever a thread leaves a CPU; and, if that advanced, the counters of each thread.
 
-A thread that may have run while it was read is read again until two readings in a row find the same calls; otherwise it gets
-no row.  Nothing is stopped or written.
+A thread that may have run while it was read is read again until two consecutive readings find the same calls; otherwise
+it gets no row. Nothing is stopped or written.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.syscalls import place_of
 
 ATTEMPTS = 16
-"""Readings of a thread that runs, before it is given up."""
+"""Most readings of a running thread before giving up."""
 
 RAN_ON = "kept running while it was read"
 
 LOST = "the list of its Python threads cannot be followed"
 
 MOST_PROCESSES = 1024
-"""Of which something is kept from one reading to the next."""
+"""Most processes whose state is kept between readings."""
 
 
 class Reading(msgspec.Struct):
@@ -47,15 +47,15 @@ class Reading(msgspec.Struct):
 
     stacks: tuple[Stack, ...] = ()
     refused: str = ""
-    """Why this interpreter is not read here at all; py-spy may know it."""
+    """Why this interpreter is never read here; py-spy may know it."""
     problem: str = ""
-    """Why there is no row of some threads."""
+    """Why some threads have no row."""
     gone: bool = False
     """The process has ended."""
 
 
 class StackReader:
-    """Reads one process, again and again."""
+    """Reads one process repeatedly."""
 
     def __init__(self, proc: Proc, pid: int) -> None:
         self._proc = proc
@@ -65,16 +65,16 @@ class StackReader:
         self._forget()
 
     def _forget(self) -> None:
-        """The process may have become another program."""
+        """Forget everything: the process may have become another program."""
         self._runtime = None
         self._codes: Codes | None = None
         self._names: ThreadNames | None = None
         self._addresses: tuple[int, ...] = ()
-        """Where its thread states lay."""
+        """Addresses of its thread states at the last reading."""
         self._clock: int | None = None
         """The CPU time of the process at which all rows were exact."""
         self._counters: dict[int, bytes] = {}
-        """Of the threads whose rows were exact."""
+        """Counters of the threads whose rows were exact."""
         self._rows: dict[int, Stack] = {}
         self._place: CallPlace | None = None
         """Where the main thread waited while it was read."""
@@ -141,8 +141,8 @@ class StackReader:
             return None
 
     def _ran(self, tids: Tids, clock: int | None, fresh: Collection[int]) -> set[int]:
-        """Threads that may have run since their counters were read; those that are not `fresh` have not come to a CPU before."""
-        # In this order: one that stops to run in between moves the clock, and its counters.
+        """Threads that may have run since their counters were read; those not `fresh` did not run before that."""
+        # In this order: a thread that stops running in between advances the process's CPU time and its own counters.
         running = tids.running(fresh)
         return running if clock is not None and clock == self._cpu_time() else running | tids.moved()
 
@@ -154,7 +154,7 @@ class StackReader:
         ran: Collection[int],
         taken_at: float,
     ) -> dict[int, Stack]:
-        """The rows of these threads, but of those that `ran` and whose calls are over. Raises `Torn`."""
+        """The rows of these threads, without those that `ran` and whose calls are over. Raises `Torn`."""
         if not threads:
             return {}
         self._codes = self._codes or Codes(runtime.layout)
@@ -184,7 +184,7 @@ class StackReader:
 
 
 def _by_tid(threads: Iterable[PythonThread], tids: Tids) -> dict[int, list[PythonThread]]:
-    """By the kernel's id, of those that the kernel has, one for each interpreter. Raises `NoInterpreter`."""
+    """By the kernel's tid, one state per interpreter; only threads that the kernel has. Raises `NoInterpreter`."""
     found: dict[int, list[PythonThread]] = {}
     for thread in threads:
         tid = tids.of(thread.native_id)
@@ -196,7 +196,7 @@ def _by_tid(threads: Iterable[PythonThread], tids: Tids) -> dict[int, list[Pytho
 
 
 def _in_calls(states: Sequence[PythonThread]) -> PythonThread:
-    """The one that a thread runs in now. Raises `NoInterpreter`."""
+    """The state in which a thread runs now. Raises `NoInterpreter`."""
     running = [state for state in states if state.links or not state.is_whole]
     if len(running) > 1:
         raise NoInterpreter("one of its threads is in calls of two interpreters")
@@ -204,12 +204,12 @@ def _in_calls(states: Sequence[PythonThread]) -> PythonThread:
 
 
 def _shown(thread: PythonThread) -> Sequence[Link]:
-    """The calls that rows are made of; the outermost ones of a stack that was cut are somewhere in its middle."""
+    """The calls to make rows of; the outermost calls found of a truncated stack are somewhere in its middle."""
     return thread.links[:MAX_FRAMES] if thread.is_cut else bounded(thread.links)
 
 
 def _settled(walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[int]) -> dict[int, PythonThread]:
-    """Those that were found in the same calls twice, if they may have run; raises `Torn` for one whose frames lead nowhere."""
+    """Threads that did not run, or had the same calls twice. Raises `Torn` if frames of the former lead nowhere."""
     settled = {tid: thread for tid, thread in threads.items() if tid not in ran}
     if not all(thread.is_whole for thread in settled.values()):
         raise Torn("the frames of a thread could not be followed")
@@ -224,7 +224,7 @@ def _settled(walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[in
 
 
 def _again(row: Stack, taken_at: float) -> Stack:
-    """The row of a thread that has not run since: none of its numbers has become larger or smaller."""
+    """The row of a thread that has not run since: none of its numbers has changed."""
     frames = row.frames
     if any(frame.trend for frame in frames):
         frames = tuple(msgspec.structs.replace(frame, trend=None) if frame.trend else frame for frame in frames)
@@ -233,7 +233,7 @@ def _again(row: Stack, taken_at: float) -> Stack:
 
 def _runtime(proc: Proc, pid: int, memory: Memory) -> Runtime:
     """Raises: NoInterpreter, OSError."""
-    # Most lines are of other files: to take them apart would take longer than all the rest.
+    # Most lines are of other files, and parsing them would take longer than all the rest.
     lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
     areas = (area_of(line) for line in lines if "python" in line)
     return find_runtime(proc, pid, memory, [area for area in areas if area])
@@ -246,7 +246,7 @@ def _reader(proc: Proc, pid: int) -> StackReader:
 
 @may_hang
 def read_stacks(proc: Proc, pid: int, taken_at: float) -> Reading:
-    """The stacks of one process; what was found is kept for the next time.
+    """The stacks of one process; the results are kept for the next reading.
 
     Raises:
         OSError: its memory cannot be read.

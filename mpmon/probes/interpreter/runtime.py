@@ -1,9 +1,9 @@
 """Finding the interpreter in a process: which Python it is, and where `_PyRuntime` lies.
 
-The symbol is exported by every build, as extension modules link against it, so it stands in the dynamic symbol table of
-the executable or of libpython: elf(5).  The file is read through the process's own root, as it sees it.
+Every build exports the symbol, as extension modules link against it, so it is in the dynamic symbol table of the
+executable or of libpython: elf(5).  The file is read through the process's own root, as the process sees it.
 
-A job may map any file under such a name, so no number in it decides how much is read.
+A job may map any file under such a name, so no number in the file decides how much is read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mpmon.probes.maps import Area
 from mpmon.probes.memory import Memory
 
 DEBUGS = b"_Py_NegativeRefcount"
-"""What only builds with counts of references export (`Py_REF_DEBUG` in Include/object.h)."""
+"""A symbol that only builds with reference debugging export (`Py_REF_DEBUG` in Include/object.h)."""
 
 SYMBOLS = (b"_PyRuntime", b"Py_Version", DEBUGS)
 SYMBOLS_LIMIT = 1 << 22
-"""Bytes of a symbol or string table that are read; libpython's have 200 kB."""
+"""Most bytes read of a symbol or string table; libpython's have 200 kB."""
 
 MOST_CANDIDATES = 16
-"""Mapped files that are looked into."""
+"""Most mapped files examined."""
 
 _PYTHON = re.compile(r"/(?:lib)?python(\d+)\.(\d+)[^/]*$")
 
@@ -51,14 +51,14 @@ class Runtime:
 
 
 class NoInterpreter(Exception):
-    """There is none that can be read; the message says why."""
+    """No interpreter can be read; the message says why."""
 
 
 def find_runtime(proc: Proc, pid: int, memory: Memory, everything: list[Area]) -> Runtime:
     """The interpreter of a process.
 
     Raises:
-        NoInterpreter: none, or of a version or build whose fields are not known.
+        NoInterpreter: there is none, or its version or build has unknown offsets.
     """
     for area in _candidates(everything):
         symbols = _symbols_of(proc, pid, area)
@@ -68,9 +68,9 @@ def find_runtime(proc: Proc, pid: int, memory: Memory, everything: list[Area]) -
 
 
 def _candidates(everything: list[Area]) -> list[Area]:
-    """The beginnings of the files that may hold an interpreter: libpython first, then python, then what is named after it.
+    """The beginnings of files that may hold an interpreter: libpython first, then python, then others named after it.
 
-    Every extension module is named after it (`.cpython-311-x86_64-linux-gnu.so`).
+    Every extension module has it in its name (`.cpython-311-x86_64-linux-gnu.so`).
     """
     begin = [area for area in everything if area.inode and area.offset == 0 and "python" in _name(area)]
     begin.sort(key=lambda area: (not _name(area).startswith("libpython"), not _name(area).startswith("python")))
@@ -82,13 +82,13 @@ def _name(area: Area) -> str:
 
 
 def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
-    """By the path as the process sees it, else as mpmon sees it: maps shows the one in a container, the other in a chroot."""
+    """By the process's path, else by mpmon's: in a container maps shows the former, in a chroot the latter."""
     path = area.path.removesuffix(" (deleted)")
     for place in (seen_by(proc, pid, path), Place(path)):
         try:
             with opened(place, FILE) as descriptor:
                 info = os.fstat(descriptor)
-                # After an upgrade another file may stand at that path.
+                # After an upgrade another file may be at that path.
                 if area.is_of(info):
                     return _symbols(program(lambda: descriptor, info))
         except (OSError, BadElf):
@@ -98,10 +98,10 @@ def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
 
 @lru_cache(maxsize=64)
 def _symbols(program: Program) -> dict[bytes, int]:
-    """Offsets of `SYMBOLS` from where the file is mapped.
+    """Offsets of `SYMBOLS` from the address at which the file is mapped.
 
     Raises:
-        BadElf: it is no program.
+        BadElf: it is not a program.
         OSError: as pread(2).
     """
     header = header_of(program)

@@ -1,7 +1,7 @@
 """The file of code that came from another process by value.
 
-cloudpickle (3.1.3, `_code_reduce`) calls the file of such code `<dynamic-code>`, but keeps the `__file__` of the module that it
-was written in among the function's globals (`_function_getstate`).  Lines are those of that file.
+cloudpickle (3.1.3, `_code_reduce`) gives such code the file name `<dynamic-code>`, but keeps the `__file__` of its
+original module among the function's globals (`_function_getstate`). Line numbers are those of that file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _word = struct.Struct("=Q").unpack_from
 
 
 def file_of(objects: Objects, layout: Layout, link: Link, code: Code) -> str:
-    """The file of a call's code; of code that was sent, the one in which it was written, as far as that can be told."""
+    """The file of a call's code; for code that was sent, the file in which it was written, if known."""
     if code.file != SENT_CODE:
         return code.file
     try:

@@ -1,8 +1,9 @@
-"""The tasks of event loops of asyncio: which coroutine awaits what, at which line.
+"""Tasks of asyncio's event loops: which coroutine awaits what, at which line.
 
-All tasks are in one set of weak references in the module `asyncio.tasks`.  A task leads to its coroutine, that one to the call
-it awaits, and so on inwards; the last one awaits a future, and which it is the task says too.  Where the two do not agree, or
-the thread of the loop has run meanwhile, the tasks are read again.  From Python 3.14 on tasks are kept elsewhere.
+All tasks are in one set of weak references in the module `asyncio.tasks`. A task leads to its coroutine, the coroutine
+to the call it awaits, and so on inwards; the innermost awaits a future, which the task records too. If the two do not
+agree, or the thread of the loop has run meanwhile, the tasks are read again. From Python 3.14 on tasks are kept
+elsewhere.
 
 Sources: Modules/_asynciomodule.c, Objects/setobject.c, Lib/asyncio/tasks.py and Lib/_weakrefset.py of CPython 3.10 to 3.13.
 """
@@ -30,21 +31,21 @@ from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
 
 MOST_TASKS = 400
-"""Tasks of one process that are followed."""
+"""Most tasks of one process that are followed."""
 
 MOST_CALLS_OF_ALL = 2000
-"""Calls of all tasks of one process together, after which no more tasks are followed."""
+"""Most calls of all tasks of one process together; beyond it no more tasks are followed."""
 
 MOST_REFERENCES = 1 << 11
-"""Tasks of one process that are looked at, of whatever loop, done or not."""
+"""Most tasks of one process that are examined, of any loop, done or not."""
 
 LONGEST_NAME = 100
 
 ATTEMPTS = 4
-"""Readings of loops that run meanwhile, before they are given up."""
+"""Most readings of loops that run meanwhile, before giving up."""
 
 SETS = ((3, 12), b"_scheduled_tasks", b"_all_tasks")
-"""From that version on the set of tasks is called by the first name, before by the second."""
+"""From that version on the set of tasks has the first name, before it the second."""
 
 REFERENT = 16
 """PyWeakReference.wr_object."""
@@ -52,21 +53,21 @@ REFERENT = 16
 SLEEP = "sleep"
 
 MOST_TIMERS = 500
-"""Of one loop; of more nothing is said."""
+"""Most timers of one loop; with more, nothing is reported."""
 
 CALLBACK_AT = 24
-"""Of a TimerHandle, what it calls, followed by whether it was cancelled: its `__slots__` by the alphabet (asyncio/events.py)."""
+"""TimerHandle: its callback, followed by the cancelled flag: `__slots__` in alphabetical order (asyncio/events.py)."""
 
 PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout"})
 """Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit."""
 
 LOOP_AT = 16
-"""Of a task, its loop."""
+"""Task to its loop."""
 
 TASK = b"_asyncio.Task"
 
 PENDING = 0
-"""`fut_state`"""
+"""`fut_state`."""
 
 RAN_ON = "its event loop kept running while its tasks were read"
 LOST = "the tasks of its event loop cannot be followed"
@@ -80,7 +81,7 @@ class Reading(msgspec.Struct):
 
     tasks: tuple[Task, ...] = ()
     unknown: Unknown | None = None
-    """Why these are not all of them."""
+    """Why the tasks are incomplete."""
 
 
 @may_hang
@@ -111,13 +112,13 @@ def read_tasks(proc: Proc, pid: int, loops: Collection[int]) -> Reading:
 
 
 class _TaskObject(msgspec.Struct):
-    """One task, as far as its own structure tells."""
+    """One task, as recorded in its own structure."""
 
     address: int
     tid: int
     name: str
     waiter: int
-    """The future it waits for, 0 for none."""
+    """The future it waits for; 0 for none."""
     chain: Chain
 
 
@@ -133,13 +134,13 @@ class _Search:
         self._tids = tids
         self._loops = loops
         self._threads: dict[int, int | None] = {}
-        """Loops by address, with the thread each runs in, if it is asked for."""
+        """Loops by address, with the thread of each, if that thread was requested."""
         self._timers: dict[int, int | None] = {}
-        """Loops by address, with their callbacks."""
+        """Loops by address, with the number of their callbacks."""
         self.problem = ""
 
     def tasks(self) -> list[Task]:
-        """The rows, those with short names first, so that `Task-2` comes before `Task-10`. Raises `Torn`."""
+        """The rows, shorter names first, so that `Task-2` comes before `Task-10`. Raises `Torn`."""
         if self._layout.coroutine_state is None:
             self.problem = NOT_KNOWN
             return []
@@ -152,10 +153,10 @@ class _Search:
         rows = [msgspec.structs.replace(row, reaches=far) for row, far in self._with_reach(rows, stacks, awaits)]
         return sorted(rows, key=lambda row: (len(row.name), row.name, row.object))
 
-    # Which there are
+    # Finding tasks
 
     def _task_objects(self) -> Iterator[_TaskObject]:
-        """Those that are not done, of the loops that were asked for. Raises `Torn`."""
+        """Tasks of the requested loops that are not done. Raises `Torn`."""
         idents = self._idents()
         tasks = calls = 0
         for reference in self._references():
@@ -188,7 +189,7 @@ class _Search:
         return found[:MOST_REFERENCES]
 
     def _is_pending(self, address: int) -> bool:
-        """A task that is not done; one of a class that is not asyncio's own cannot be read. Raises `Torn`."""
+        """Whether a task is not done; a task of a class that is not asyncio's own cannot be read. Raises `Torn`."""
         bases = self._objects.bases(address) if address else (NONE,)
         if TASK not in bases:
             self.problem = self.problem if NONE in bases else OTHERS
@@ -197,7 +198,7 @@ class _Search:
         return state == PENDING
 
     def _idents(self) -> Mapping[int, int]:
-        """The kernel's ids of the threads that were asked for, by those that Python has for them. Raises `Torn`."""
+        """The kernel's ids of the requested threads, by Python's ids. Raises `Torn`."""
         threads = Walk(self._memory, self._runtime).threads()
         known = ((thread.ident, self._tids.of(thread.native_id)) for thread in threads)
         return {ident: tid for ident, tid in known if tid is not None and tid in self._loops}
@@ -210,7 +211,7 @@ class _Search:
         return self._threads[loop]
 
     def _name(self, thing: int) -> str:
-        """From 3.13 on a number stands for a name that nobody has asked for."""
+        """From 3.13 on a number stands for a name that was never requested."""
         flags = self._objects.flags(thing) if thing else 0
         if flags & LONG:
             return f"Task-{self._objects.integer(thing)}"
@@ -219,7 +220,7 @@ class _Search:
     # Rows
 
     def _frames(self, task: _TaskObject, codes: Mapping[int, Code], tables: Tables) -> Sequence[FrameInMemory]:
-        """Its calls, innermost first. Raises `Torn`."""
+        """The calls of a task, innermost first. Raises `Torn`."""
         calls = task.chain.calls
         if not all(call.code in codes for call in calls):
             raise Torn
@@ -249,7 +250,7 @@ class _Search:
     def _with_reach(
         self, rows: Sequence[Task], stacks: Sequence[Sequence[FrameInMemory]], awaits: Awaits
     ) -> Iterator[tuple[Task, tuple[str, ...] | None]]:
-        """Each with what it reaches, if it sleeps."""
+        """Each task with what it reaches, if it sleeps."""
         wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
         named = {**wanted, SENDS: SENDS_TO_OTHERS}
         reach = Reach(self._memory, self._layout)
@@ -258,8 +259,8 @@ class _Search:
             yield row, None if found is None else tuple(sorted(named[address] for address in found))
 
     def _callbacks(self, loop: int) -> int | None:
-        """Handlers of signals of a loop, and its timers that are neither a sleep nor a time limit; `None` where that cannot be
-        read.
+        """Number of a loop's signal handlers, and of its timers that are neither a sleep nor a time limit; `None` if
+        they cannot be read.
         """
         if loop not in self._timers:
             try:
@@ -304,7 +305,7 @@ class _Search:
         if chain.is_cut or not chain.begun:
             return Await()
         if chain.awaited != task.waiter:
-            # Anything may be awaited that has a method of that name; but two futures cannot be.
+            # An awaited object may be anything with an `__await__` method, but the two cannot be different futures.
             if awaits.is_future(chain.awaited):
                 raise Torn
             return Await()

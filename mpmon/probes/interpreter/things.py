@@ -1,4 +1,4 @@
-"""What there is to see of one object, by its type: a few bytes that differ when it has changed, and the objects it leads to.
+"""The visible state of one object, by its type: a few bytes that differ after a change, and the objects it leads to.
 
 Offsets: Objects/setobject.c, bytearrayobject.c, memoryobject.c, funcobject.h, Modules/_collectionsmodule.c and
 _functoolsmodule.c of CPython, the same from 3.10 to 3.14; numpy/_core/include/numpy/ndarraytypes.h;
@@ -18,29 +18,29 @@ POSITION_AT = {
     b"list_iterator": 16, b"tuple_iterator": 16, b"range_iterator": 16, b"enumerate": 16, b"str_iterator": 16,
     b"str_ascii_iterator": 16, b"dict_keyiterator": 32, b"dict_valueiterator": 32, b"dict_itemiterator": 32,
 }  # fmt: skip
-"""Iterators over what has an end, with the offset of the word that moves: listobject.c and the like in CPython's Objects."""
+"""Iterators over finite objects, with the offset of the word that advances: Objects/listobject.c and others."""
 
 CALLERS = frozenset({b"callable_iterator"})
-"""Iterators that call something until it has a certain answer, and go through nothing themselves."""
+"""Iterators that call something until it returns a certain value, and have no position of their own."""
 
 ENDS = 12
-"""Elements at either end of a container that are looked at."""
+"""Elements examined at each end of a container."""
 
 MOST_KEYS = 1 << 26
 
 LONGEST_TEXT = 64
 
 SAMPLES, SAMPLE = 8, 256
-"""Places of an array's memory that are read, and bytes at each of them."""
+"""Number of places of an array's memory that are read, and bytes at each."""
 
 ATTEMPTS = 4
-"""So often something is read that another thing takes the place of meanwhile."""
+"""Most reads of something that is replaced meanwhile."""
 
 DEVICES = range(1, 32)
-"""Of `c10::DeviceType`: all but the CPU, which is 0."""
+"""Values of `c10::DeviceType`: all but the CPU, which is 0."""
 
 BORROWED = 1
-"""Largest word before the pointer to a tensor in torch before 2.10: whether Python only borrows it."""
+"""Largest value of the word before the tensor pointer in torch before 2.10: whether Python only borrows the tensor."""
 
 MOST_DIMENSIONS = 64
 
@@ -49,7 +49,7 @@ Parts = Callable[[Objects, int], Sequence[int]]
 
 
 class Hidden(Exception):
-    """It may change, and that cannot be seen."""
+    """The object may change invisibly."""
 
 
 def _integer(objects: Objects, thing: int) -> bytes:
@@ -78,7 +78,7 @@ def _bytearray(objects: Objects, thing: int) -> bytes:
 
 
 def _memoryview(objects: Objects, thing: int) -> bytes:
-    """Where it begins, and its length."""
+    """Address and length."""
     return objects.read(thing + 56, 8) + objects.read(thing + 72, 8)
 
 
@@ -87,17 +87,17 @@ def _set(objects: Objects, thing: int) -> bytes:
 
 
 def _deque(objects: Objects, thing: int) -> bytes:
-    """Its length, and how far its ends lie in their blocks."""
+    """Length, and the positions of its ends in their blocks."""
     return objects.read(thing + 16, 8) + objects.read(thing + 40, 16)
 
 
 def _size(objects: Objects, thing: int) -> bytes:
-    """Of a tuple, a dictionary."""
+    """The size of a tuple or dictionary."""
     return objects.read(thing + 16, 8)
 
 
 def _list(objects: Objects, thing: int) -> bytes:
-    """How long it is, and of a long one some of its elements, by their addresses."""
+    """Length, and for a long list some of its elements, by their addresses."""
     size = objects.word(thing + 16)
     return b"%d" % size + (_sample(objects, objects.word(thing + LIST_ITEMS), 8 * size) if size > 2 * ENDS else b"")
 
@@ -118,22 +118,22 @@ def _cell(objects: Objects, thing: int) -> Sequence[int]:
 
 
 def _method(objects: Objects, thing: int) -> Sequence[int]:
-    """The object it belongs to."""
+    """The object that the method is bound to."""
     return (objects.word(thing + 24),)
 
 
 def _function(objects: Objects, thing: int) -> Sequence[int]:
-    """Its defaults, and the cells of variables it shares with the function around it."""
+    """Defaults, and the cells of variables shared with the enclosing function."""
     return objects.word(thing + 56), objects.word(thing + 72)
 
 
 def _partial(objects: Objects, thing: int) -> Sequence[int]:
-    """Function, arguments, arguments by name."""
+    """Function, positional arguments, keyword arguments."""
     return objects.words("QQQ", thing + 16)
 
 
 def _class(objects: Objects, thing: int) -> Sequence[int]:
-    """What it is to all of its instances."""
+    """Attributes of the class, shared by all instances."""
     dictionary = objects.word(thing + CLASS_DICT)
     return _values(objects, dictionary) if dictionary else ()
 
@@ -143,11 +143,11 @@ def _called(objects: Objects, thing: int) -> Sequence[int]:
 
 
 def tensor(objects: Objects, thing: int) -> bytes:
-    """Some of the numbers of a tensor of torch.
+    """Some of the numbers of a torch tensor.
 
     Raises:
         Hidden: they are not in the memory of the process.
-        Torn: it keeps getting other memory.
+        Torn: the tensor keeps getting other memory.
     """
     for _ in range(ATTEMPTS):
         data, device, size = memory = _memory(objects, thing)
@@ -161,7 +161,7 @@ def tensor(objects: Objects, thing: int) -> bytes:
 
 
 def _memory(objects: Objects, thing: int) -> tuple[int, int, int]:
-    """Where the numbers lie, on which device, and how many bytes they are."""
+    """Address of the numbers, their device, and their size in bytes."""
     first, second = objects.words("QQ", thing + 16)
     storage = objects.word((second if first <= BORROWED else first) + 16)
     data, _, _, device, size = objects.words("QQQQQ", storage + 16)
@@ -169,7 +169,7 @@ def _memory(objects: Objects, thing: int) -> tuple[int, int, int]:
 
 
 def array(objects: Objects, thing: int) -> bytes:
-    """Some of the numbers of an array of numpy that lie one after the other, or its first one. Raises `Torn`."""
+    """Some of the numbers of a contiguous numpy array; of a 0-dimensional one, its value. Raises `Torn`."""
     data, head, shape, strides = objects.words("QQQQ", thing + 16)
     dimensions = min(head & 0xFFFFFFFF, MOST_DIMENSIONS)
     if not dimensions:
@@ -180,22 +180,22 @@ def array(objects: Objects, thing: int) -> bytes:
 
 
 def _sample(objects: Objects, data: int, size: int) -> bytes:
-    """Of a block of memory, evenly spread."""
+    """Samples of a block of memory, evenly spread."""
     places = range(0, size, max(SAMPLE, size // SAMPLES))
     return struct.pack("=Q", size) + b"".join(objects.read(data + at, min(SAMPLE, size - at)) for at in places)
 
 
 VALUES: dict[bytes, Look] = {b"int": _integer, b"bool": _integer, b"float": _float, b"str": _text, b"bytes": _bytes}
-"""Types of what never changes itself."""
+"""Immutable types without references."""
 
 LOOKS: dict[bytes, Look] = {
     b"set": _set, b"collections.deque": _deque, b"bytearray": _bytearray, b"memoryview": _memoryview,
     b"list": _list, b"tuple": _size, b"dict": _size,
 }  # fmt: skip
-"""Types of what is told by what it holds."""
+"""Types whose state shows in their contents."""
 
 PARTS: dict[bytes, Parts] = {
     b"list": _elements, b"tuple": _elements, b"dict": _values, b"cell": _cell, b"method": _method, b"function": _function,
     b"functools.partial": _partial, b"callable_iterator": _called, b"type": _class,
 }  # fmt: skip
-"""Types of what leads to other objects."""
+"""Types that lead to other objects."""

@@ -1,4 +1,4 @@
-"""The kernel's threads of a process, for matching Python's: by the id the thread itself was told, else by its pthread id."""
+"""The kernel's threads of a process, to match with Python's: by native thread id, else by pthread id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mpmon.probes.memory import word_at
 from mpmon.probes.namespaces import Namespace
 
 TID_AT = {"x86_64": 0x2D0, "aarch64": 0xD0}.get(platform.machine())
-"""Offset of `tid` in glibc's `struct pthread` (nptl/descr.h); where it is not known only the main thread is found."""
+"""Offset of `tid` in glibc's `struct pthread` (nptl/descr.h); if unknown, only the main thread is found."""
 
 
 class Tids:
@@ -20,13 +20,13 @@ class Tids:
         self.pid = pid
         self._proc = proc
         self.counters = run_counters(proc, pid)
-        """Of each thread, when this object was made; none of a process that has ended."""
+        """Of each thread, when this object was made; empty if the process has ended."""
         self.ended: set[int] = set()
-        """Threads that were seen to have ended since, by `moved`."""
+        """Threads that `moved` found to have ended since."""
         self._namespace = Namespace(proc, pid)
 
     def of(self, native_id: int) -> int | None:
-        """The kernel's id of a Python thread, `None` where it has ended."""
+        """The kernel's id of a Python thread; `None` if the thread has ended."""
         tid = self._namespace.thread(native_id)
         return tid if tid in self.counters else None
 
@@ -37,17 +37,18 @@ class Tids:
         return {tid for tid in self.counters | after if self.counters.get(tid) != after.get(tid)}
 
     def running(self, tids: Iterable[int] | None = None) -> set[int]:
-        """Those of `tids`, or of all, that are on a CPU now, or wait for one.
+        """The threads of `tids`, or of the process, that are on a CPU now or wait for one.
 
-        Meanwhile neither their counters move nor the CPU time of their process, but at the ticks of the clock, milliseconds
-        apart: the kernel adds up what has run when it takes a thread off its CPU (`thread_group_cputime`, kernel/sched).
+        While a thread is on a CPU, its counters and the CPU time of its process advance only at clock ticks,
+        milliseconds apart: the kernel accounts for the time when it takes a thread off its CPU (`thread_group_cputime`,
+        kernel/sched).
         """
         asked = self.counters if tids is None else tids
         return {tid for tid in asked if self._state(tid) not in b"SDTtZXIP"}
 
     def ran(self) -> set[int]:
         """Threads that may have run since this object was made."""
-        # In this order: one that stops to run in between has other counters afterwards.
+        # In this order: a thread that stops running in between has other counters afterwards.
         running = self.running()
         return running | self.moved()
 
@@ -59,10 +60,10 @@ class Tids:
 
 
 class ThreadIds:
-    """The kernel's id of a Python thread, by what Python knows of it; it counts only if the process has such a thread.
+    """The kernel's id of a Python thread, by what Python knows of it; valid only if the process has such a thread.
 
-    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
-    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  Both are ids of the process's own pid namespace.
+    Python keeps `native_thread_id` from 3.11 on. Before, the id is in glibc's thread control block, whose address is
+    the pthread id: `tid` of `struct pthread` (nptl/descr.h). Both are ids in the process's own pid namespace.
     """
 
     def __init__(self, proc: Proc, pid: int) -> None:
@@ -70,7 +71,7 @@ class ThreadIds:
         self._namespace = Namespace(proc, pid)
 
     def of(self, name: str, ident: int | None, native_id: int | None = None) -> int | None:
-        """The id, `None` where it cannot be told."""
+        """The id; `None` if unknown."""
         if native_id is not None:
             return self._namespace.thread(native_id)
         found = self._from_memory(ident) if ident else None

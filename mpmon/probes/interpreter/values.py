@@ -1,8 +1,9 @@
 """What the variables of calls are bound to, read for all calls at once.
 
-Of most variables only a digest is wanted that tells whether they are bound to something else.  For that their objects need
-not be printed: an address tells objects apart, and of numbers, words and containers a few bytes tell those apart that come to
-lie at one place one after the other.  Printed are the variables of the user's calls, and the few that rows may keep.
+For most variables only a digest is needed that shows whether they are bound to something else. Their objects need not
+be printed for that: the address identifies an object, and for numbers, strings and containers a few bytes distinguish
+objects that occupy the same address one after the other. Variables of the user's calls are printed, and the few others
+that rows may keep.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from mpmon.probes.interpreter.walk import Link
 from mpmon.probes.memory import Memory
 
 MOST_VALUES = 1 << 15
-"""Variables of one process that are looked at."""
+"""Most variables of one process that are examined."""
 
 HEAD = 40
-"""Bytes of an object that tell it from another one."""
+"""Bytes of an object that distinguish it from another one."""
 
 LONGEST_NAME = 16
-"""Of the names of types that are told apart, `numpy.float64`."""
+"""Characters of type names that are distinguished: `numpy.float64`."""
 
 WORD, WORDS = (slice(8, 16),), (slice(8, 24),)
 TELLING = ((LONG, WORDS), (LIST, WORDS), (DICT, (slice(8, 16), slice(24, 32))), (TEXT, WORD), (TUPLE, WORD))
-"""A number's digits, where a list's items lie, a dictionary's keys, and how many there are; not what the hash of a word is,
-which becomes known late.
+"""A number's digits, the address of a list's items, a dictionary's keys, and their count; not a string's hash, which is
+set late.
 """
 
 _word = struct.Struct("=Q").unpack_from
@@ -62,16 +63,16 @@ class Values:
         self._objects = Objects(memory, layout)
         self._left = MOST_VALUES
         self._heads: dict[int, bytes] = {}
-        """Of objects, from their type on."""
+        """Of objects, starting at their type."""
         self._in_full: dict[int, str] = {}
         self._tokens: dict[int, str] = {}
         self._names: dict[int, bytes] = {}
         """Of types."""
         self._telling: dict[int, tuple[slice, ...]] = {}
-        """By type, the parts of a head that tell an object's value or how much it holds."""
+        """By type, the parts of a head that show an object's value or size."""
 
     def calls(self, places: Sequence[Place]) -> list[Call]:
-        """These calls with their variables."""
+        """The calls of these frames, with their variables."""
         bound = self._bound(places)
         self._read(bound)
         files = [file_of(self._objects, self._layout, link, code) for link, code in places]
@@ -81,7 +82,7 @@ class Values:
         ]
 
     def _bound(self, places: Iterable[Place]) -> list[tuple[int, ...]]:
-        """The objects to which the variables of each call are bound, 0 for one that is not."""
+        """The objects to which the variables of each call are bound; 0 if unbound."""
         at = self._layout.local_variables
         found: list[tuple[int, ...]] = []
         missing: list[tuple[int, int]] = []
@@ -127,7 +128,7 @@ class Values:
         return texts[value]
 
     def _printed(self, value: int) -> str:
-        """Most values are told by their heads, which are read already."""
+        """The text of a value; for most values, from their heads, which are read already."""
         head = self._heads.get(value)
         if not head:
             return NOT_READ
@@ -143,7 +144,7 @@ class Values:
         return printed(self._objects, value) if telling or name.startswith(b"numpy.") or name == b"NoneType" else OBJECT
 
     def _token(self, value: int) -> str:
-        """What is the same as long as the object is the same one, and holds as much."""
+        """A text that stays the same while the object is the same and holds as much."""
         head = self._heads.get(value)
         if not head:
             return OBJECT

@@ -1,12 +1,13 @@
-"""All threads of an interpreter and their frames, in a few system calls: each asks for what all threads need next.
+"""All threads of an interpreter and their frames, in a few system calls: each reads what all threads need next.
 
-First the interpreters, then all thread states, then for all threads at once the frame each of them is in, and so on outwards.
-From 3.11 on the frames of a thread lie side by side in chunks of memory, and the newest chunk is read as a whole; a frame
-elsewhere is read with what stands before it in its page, where more of them may be.  Of a recursion without end the innermost
-frames are followed: as many at the next look, so that it shows whether the thread has moved.
+First the interpreters, then all thread states, then the innermost frame of each thread, and so on outwards, for all
+threads at once. From 3.11 on the frames of a thread lie side by side in chunks of memory, and the newest chunk is read
+as a whole; a frame elsewhere is read with the preceding part of its page, which may hold more of them. Of an endless
+recursion the innermost frames are followed: as many at the next look, so that it shows whether the thread has moved.
 
-A frame may be gone or another one a moment later; whoever walks twice and finds the same knows more (`same`).  A generator that
-was just left has lost its way outwards, in 3.10 any frame: one that nobody seems to have called is no end.
+A frame may be gone or replaced a moment later; walking twice with the same result is more certain (`same`). A generator
+that was just left no longer leads outwards, nor does any such frame in 3.10: a frame without a caller need not be the
+end.
 
 Sources: Include/cpython/pystate.h, Include/internal/pycore_interp.h, pycore_gil.h, pycore_frame.h of CPython 3.10 to 3.14.
 """
@@ -25,19 +26,19 @@ from mpmon.probes.memory import Memory
 MOST_INTERPRETERS = 64
 MOST_THREADS = 4096
 MOST_FRAMES = 1 << 15
-"""Frames of one thread; py-spy follows 4096."""
+"""Most frames of one thread; py-spy follows 4096."""
 
 MOST_LINKS = 1 << 16
-"""Frames of one process."""
+"""Most frames of one process."""
 
 MOST_VARIABLES = 24
-"""Variables that are read with a frame; whoever needs more reads them after."""
+"""Variables read with a frame; further ones are read separately."""
 
 LARGEST_CHUNK = 1 << 16
-"""Bytes of a chunk that are read; DATA_STACK_CHUNK_SIZE is 16 KiB (Python/pystate.c)."""
+"""Most bytes read of a chunk; DATA_STACK_CHUNK_SIZE is 16 KiB (Python/pystate.c)."""
 
 LARGEST_STATE = 1024
-"""Bytes of a PyThreadState, its `root_cframe` with it, in the versions that have one; it has 352 in 3.11 (sizeof)."""
+"""Most bytes of a PyThreadState, including `root_cframe` in versions that have it; it has 352 in 3.11 (sizeof)."""
 
 PAGE = 4096
 
@@ -56,13 +57,13 @@ class Link(NamedTuple):
 
     address: int
     code: int
-    """Its code object."""
+    """The address of its code object."""
     instruction: int
-    """Where it stands: an address, in 3.10 a number."""
+    """Its current instruction: an address; in 3.10 an index."""
     text: bytes
-    """The frame itself, with its first variables."""
+    """The bytes of the frame, with its first variables."""
     is_entry: bool = False
-    """The interpreter's loop in C was entered with it."""
+    """The interpreter's loop in C was entered with this frame."""
 
 
 class PythonThread:
@@ -71,20 +72,20 @@ class PythonThread:
     def __init__(self, address: int, state: bytes, ident: int, native_id: int) -> None:
         self.address = address
         self.state = state
-        """What stands there, as far as it is needed; empty where nothing can be read."""
+        """The bytes of the structure, as far as needed; empty if unreadable."""
         self.ident = ident
         self.native_id = native_id
-        """The kernel's id in the process's own pid namespace, 0 where that is not known."""
+        """The kernel's id in the process's own pid namespace; 0 if unknown."""
         self.owns_gil = False
         self.links: list[Link] = []
-        """Innermost first, without those that belong to C code."""
+        """Innermost first, without frames that belong to C code."""
         self.is_whole = True
-        """The frames led to an end, or to more of them than are followed."""
+        """The frames were followed to the end, or to the limit."""
         self.is_cut = False
-        """There are more: these are the innermost ones."""
+        """There are more frames: these are the innermost ones."""
 
     def same(self, other: PythonThread) -> bool:
-        """Both were found in the very same calls, of which only the innermost may have got on."""
+        """Whether both readings found the same calls, of which only the innermost may be at another instruction."""
         if not (self.is_whole and other.is_whole) or (self.ident, len(self.links)) != (other.ident, len(other.links)):
             return False
         return all(
@@ -101,12 +102,12 @@ class _Block(NamedTuple):
 
 
 class _Chain:
-    """Where the walk along one thread's frames has come to."""
+    """The current position of the walk along one thread's frames."""
 
     def __init__(self, thread: PythonThread) -> None:
         self.thread = thread
         self.address = 0
-        """The next frame; 0 at the end."""
+        """Of the next frame; 0 at the end."""
         self.chunk = _Block(0, b"")
         self.seen: set[int] = set()
 
@@ -116,7 +117,7 @@ class _Chain:
 
 
 class Walk:
-    """Walks of one process, each of which reads everything anew."""
+    """Walks through one process, each of which reads everything anew."""
 
     def __init__(self, memory: Memory, runtime: Runtime) -> None:
         self._memory = memory
@@ -131,11 +132,11 @@ class Walk:
         self._shortest = max(layout.local_variables, *(at + 8 for at in fields))
         self._longest = self._shortest + 8 * MOST_VARIABLES
         self._blocks: dict[int, bytes] = {}
-        """Parts of pages by address."""
+        """Parts of pages, by address."""
         self._links = 0
 
     def threads(self, known: Collection[int] = ()) -> list[PythonThread]:
-        """All of them, the youngest first. `known` are the addresses at which they were found before.
+        """All threads, youngest first. `known` are the addresses of thread states found before.
 
         Raises:
             Torn: the list of threads cannot be followed.
@@ -169,7 +170,7 @@ class Walk:
             waiting = [chain for chain in waiting if self._needs_more(chain)]
 
     def again(self, threads: Sequence[PythonThread]) -> list[PythonThread]:
-        """The same threads as they are now; one that has ended meanwhile is not whole."""
+        """The same threads as they are now; a thread that has ended meanwhile is not whole."""
         texts = self._memory.pieces([(thread.address, self._state_size) for thread in threads])
         now: list[PythonThread] = []
         for thread, text in zip(threads, texts, strict=True):
@@ -181,7 +182,7 @@ class Walk:
     # Interpreters and thread states
 
     def _interpreters(self, known: Collection[int]) -> tuple[dict[int, int], set[int], dict[int, bytes]]:
-        """The first thread of each interpreter, the threads that own a GIL, and the states that stand at known places."""
+        """The first thread of each interpreter, the threads that own a GIL, and the states at the known addresses."""
         layout, runtime = self._layout, self._runtime.address
         (address,) = self._words([runtime + layout.interpreters])
         heads: dict[int, int] = {}
@@ -218,7 +219,7 @@ class Walk:
         return PythonThread(address, text, _word(text, ident)[0], _word(text, native)[0] if native else 0)
 
     def _note_native_ids(self, threads: Sequence[PythonThread]) -> None:
-        """Before 3.11 only the C library knows them: see `tids`."""
+        """Before 3.11 only the C library has the native ids: see `tids`."""
         if self._layout.native_id is not None or TID_AT is None:
             return
         texts = self._memory.pieces([(thread.ident + TID_AT, 4) for thread in threads])
@@ -228,7 +229,7 @@ class Walk:
     # Frames
 
     def _begin(self, chains: Sequence[_Chain]) -> None:
-        """Find the innermost frame of each, and the chunk it may lie in."""
+        """Find the innermost frame of each thread, and the chunk it may lie in."""
         layout = self._layout
         through: list[_Chain] = []
         pieces: list[tuple[int, int]] = []
@@ -252,12 +253,12 @@ class Walk:
                 through_state = 0 <= chain.address - chain.thread.address < LARGEST_STATE
                 (frame,) = _word(text) if text else (0,)
                 if chain.address and not frame and not through_state:
-                    # That of a call lies on the stack, and leads to a frame until the call is over.
+                    # The `_PyCFrame` of a call lies on the C stack, and leads to a frame until the call is over.
                     chain.break_off()
                 chain.address = frame
 
     def _needs_more(self, chain: _Chain) -> bool:
-        """Go outwards as far as the frames are at hand; whether there are others."""
+        """Go outwards through the frames at hand; returns whether more have to be read."""
         layout = self._layout
         while chain.address:
             text = self._at_hand(chain)
@@ -274,7 +275,7 @@ class Walk:
             self._links += 1
             (chain.address,) = _word(text, layout.previous)
             if not chain.address and (self._is_generators(text) or self._is_left(text)):
-                # Somebody has called it.
+                # It has a caller, so these are not all frames.
                 chain.break_off()
             if layout.owner is None or text[layout.owner] < layout.shim:
                 code = _word(text, layout.code)[0] & ~TAGS
@@ -282,7 +283,7 @@ class Walk:
                 entered = layout.owner is None and (layout.entry is None or text[layout.entry] != 0)
                 chain.thread.links.append(Link(address, code, step(text, layout.instruction)[0], text, entered))
             elif chain.thread.links:
-                # It belongs to the C code that has entered the loop, with the frame before it.
+                # This frame belongs to the C code that entered the loop with the previous frame.
                 chain.thread.links[-1] = chain.thread.links[-1]._replace(is_entry=True)
         return False
 
@@ -293,7 +294,7 @@ class Walk:
         return text[layout.owner or layout.generator or 0] == BY_GENERATOR
 
     def _is_left(self, text: bytes) -> bool:
-        """Its call is over, or has not begun: in 3.10 it leads to no other frame, or to one that waits for its next use."""
+        """Whether its call is over or has not begun: in 3.10 it leads to no other frame, or to one kept for reuse."""
         return self._layout.blocks is not None and text[self._layout.blocks - 4] not in IN_CALL
 
     def _at_hand(self, chain: _Chain) -> bytes | None:
@@ -305,7 +306,7 @@ class Walk:
         return None
 
     def _read(self, chains: Iterable[_Chain]) -> None:
-        """The pages in which their next frames begin, as far as those need them."""
+        """Read the pages in which the next frames begin, as far as needed."""
         ends: dict[int, int] = {}
         for chain in chains:
             page = chain.address & -PAGE
@@ -317,7 +318,7 @@ class Walk:
                 self._read_alone(chain)
 
     def _read_alone(self, chain: _Chain) -> None:
-        """The memory may end just behind a frame without variables."""
+        """Read without variables: the memory may end just after the frame."""
         page = chain.address & -PAGE
         self._blocks[page] = self._memory.pieces([(page, chain.address - page + self._shortest)])[0]
         if self._at_hand(chain) is None:

@@ -1,10 +1,10 @@
 """The content of a job's queues, and their producers and consumers.
 
-The number of items in a queue follows from its semaphore:
-`put` takes a permit, `get` returns it (Lib/multiprocessing/queues.py).  Its value is in the first four bytes (`struct
-new_sem` of glibc's internaltypes.h; musl has it there too), and any process that maps it may be asked. Producers and
-consumers follow from the ledger of each process: permits taken minus permits returned.  After a fork the ledger of the child
-lies at the same address.
+The number of items in a queue follows from its semaphore: `put` takes a permit, `get` returns it
+(Lib/multiprocessing/queues.py). The semaphore's value is in its first four bytes (`struct new_sem` of glibc's
+internaltypes.h; the same in musl), and can be read from any process that maps it. Producers and consumers follow from
+the ledger of each process: permits taken minus permits returned. After a fork the child's ledger is at the same
+address.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COUNTED_USERS, COUNTED_GETTERS = 16, 4
 """If more processes use a queue, or get from it, their counts are not read."""
 
 VALUE = 2**31 - 1
-"""Bits of a semaphore's value; musl keeps a mark for waiters in the one above."""
+"""Bits of a semaphore's value; musl uses the next higher bit as a mark for waiters."""
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Contents:
     """Reads queues in turns."""
 
     def __init__(self, proc: Proc, *, per_round: int, ledgers_per_round: int, ledgers_again_s: float) -> None:
-        """How many queues, and the ledgers of how many processes, are read in one round; those not too soon again."""
+        """Limits of queues, and of processes whose ledgers are read, per round; and the pause between reads of one."""
         self._proc = proc
         self._per_round = per_round
         self._ledgers_per_round = ledgers_per_round
@@ -58,7 +58,7 @@ class Contents:
         self.gone: list[str] = []
         """Queues that no process has any more."""
         self.lost: set[int] = set()
-        """Processes that have not what they had: they are to be looked at again."""
+        """Processes that no longer have what they had, and must be read again."""
 
     def read(
         self, known: Mapping[str, Queue], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
@@ -134,10 +134,10 @@ class Contents:
             self.gone.append(queue.name)
 
     def _read_pipe(self, queue: Queue, path: str, now: float) -> bool:
-        """Whether the descriptor still is that of the queue.
+        """Whether the descriptor is still that of the queue.
 
         Raises:
-            OSError: it may not be opened.
+            OSError: it cannot be opened.
         """
         if now - queue.pipe_read_at < PIPE_AGAIN_S:
             return pipe_of(path) == queue.name
@@ -163,7 +163,7 @@ class _Memories:
         self._all.close()
 
     def of(self, pid: int) -> Memory | None:
-        """`None` where it cannot be read."""
+        """`None` if it cannot be read."""
         if pid not in self._open:
             try:
                 self._open[pid] = self._all.enter_context(Memory(self._proc, pid))
@@ -173,14 +173,14 @@ class _Memories:
 
 
 def _next(everything: Sequence[T], turn: int, most: int) -> list[T]:
-    """Some, beginning where the turn is."""
+    """The next elements, starting at `turn`."""
     count = len(everything)
     return [everything[(turn + place) % count] for place in range(min(most, count))]
 
 
 def _places(queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process]) -> Iterator[tuple[int, Place]]:
-    """Processes that have it: those that were searched, then those that were forked, at the same place as in their
-    parents.
+    """Processes that have it: first those that were searched, then forks, where it is at the same place as in the
+    parent.
     """
     for pid, start in queue.places:
         if pid in processes and processes[pid].start_time == start:
@@ -199,7 +199,7 @@ def _values(place: Place, memory: Memory | None) -> dict[str, int]:
 
 
 def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memories: _Memories) -> None:
-    """What one process took of the room of each queue, and gave back."""
+    """What one process took from the room of each queue, and returned."""
     for queue in known.values():
         if process.key in queue.users:
             continue
@@ -227,7 +227,7 @@ def _ledgers(
 
 
 def _taken(queue: Queue) -> int | None:
-    """Items that the getters took; `None` unless all of them are known."""
+    """Items that the getters took; `None` unless the counts of all are known."""
     told = dict(queue.ledgers)
     counts = [told.get(pid) for pid, _ in queue.getters]
     known = [count for count in counts if count is not None]
@@ -237,8 +237,8 @@ def _taken(queue: Queue) -> int | None:
 def _by_ended(
     queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
 ) -> int | None:
-    """What no living process has put or got. If the sum does not match, all processes with the queue are read again:
-    one that was not known to use it may have begun to.
+    """Items put minus items taken by ended processes. If the sum does not match, all processes with the queue are read
+    again: one of them may have begun to use it.
     """
     items = queue.items()
     if items is None or items == sum(count for _, count in queue.ledgers):
@@ -258,9 +258,9 @@ def _by_ended(
 def _undone(
     queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
 ) -> tuple[tuple[int, int], ...]:
-    """What each of its users has taken and not said to be done.
+    """Items that each user has taken and not reported as done.
 
-    `put` takes room and adds a task, `get` gives room, `task_done` takes a task away: what was put cancels out.
+    `put` takes room and adds a task, `get` returns room, `task_done` takes a task away: items put cancel out.
     """
     if "tasks" not in queue.ids:
         return ()
@@ -272,12 +272,12 @@ def _undone(
 def _count(
     process: Process, queue: Queue, look: Look, memories: _Memories, part: Literal["room", "tasks"] = "room"
 ) -> int | None:
-    """What the ledger of one process says of a queue."""
+    """The count that the ledger of one process gives for a queue."""
     return _ledger(_place(process, queue, look), queue, look, memories.of(process.pid), part)
 
 
 def _place(process: Process, queue: Queue, look: Look) -> Place | None:
-    """Where one process has a queue; `None` where it has not, or was sent it and has not told where it keeps it."""
+    """Where one process has a queue; `None` if it does not have it, or was sent it and keeps it at an unknown place."""
     if queue.ids.get("room") not in look.names:
         return None
     return queue.places.get(process.key) or (queue.first if process.forked else None)
@@ -286,13 +286,13 @@ def _place(process: Process, queue: Queue, look: Look) -> Place | None:
 def _ledger(
     place: Place | None, queue: Queue, look: Look, memory: Memory | None, part: Literal["room", "tasks"]
 ) -> int | None:
-    """Permits taken minus permits given back; `None` where the ledger is not there."""
+    """Permits taken minus permits returned; `None` if the ledger is not there."""
     lock = (place.parts.room if part == "room" else place.parts.tasks) if place else None
     text = memory.read(lock.ledger, _LEDGER.size) if lock and memory else None
     if text is None:
         return None
     _, _, handle, _, count, most = _LEDGER.unpack(text)
-    # Memory of another use would hardly hold the address of this very semaphore and its size.
+    # Memory reused for something else would hardly hold the address and size of this very semaphore.
     return count if look.semaphores.get(handle) == queue.ids[part] and most == _most(queue, part) else None
 
 

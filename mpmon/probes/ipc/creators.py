@@ -16,7 +16,7 @@ SLACK_S = 2.0
 
 
 class Creators:
-    """Asks the job first, then /proc as it is mounted where the creator lived."""
+    """Looks in the job first, then in /proc as mounted where the creator lived."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -27,18 +27,18 @@ class Creators:
         """How often the list of living processes was renewed."""
 
     def renew(self, processes: Mapping[int, Process]) -> None:
-        """The living processes of the job; what was learned of others is dropped."""
+        """Update the living processes of the job; forget what was learned about others."""
         self._job, self._others = {}, {}
         self.renewals += 1
         for process in processes.values():
             self._job.setdefault(inside(process), []).append(process)
 
     def in_job(self, creator: int, made_at: float | None) -> bool:
-        """A process of the job that is alive has that pid, and had it already when the file was made."""
+        """Whether a living process of the job has that pid, and had it when the file was made."""
         return any(_is_older(process.start_time, made_at) for process in self._job.get(creator, ()))
 
     def alive(self, creator: int, seen_by: Process, made_at: float | None) -> bool | None:
-        """`seen_by` is a process in the pid namespace of the creator; `None` if unknown."""
+        """Whether the creator is alive; `seen_by` is a process in its pid namespace; `None` if unknown."""
         if self.in_job(creator, made_at):
             return True
         key = (creator, seen_by.namespace_pid is None)
@@ -48,7 +48,7 @@ class Creators:
         return None if began is None else _is_older(began, made_at)
 
     def _started_at(self, creator: int, seen_by: Process) -> float | None:
-        """Infinity if it does not exist."""
+        """Infinity if the creator does not exist."""
         if seen_by.namespace_pid is None:
             stat = Stat.read(self._proc, creator)
             return _NEVER if stat is None or stat.ended else stat.started_at(self._boot)
@@ -58,7 +58,7 @@ class Creators:
         return _NEVER if began is None else began
 
     def _start_seen_by(self, process: Process, pid: int) -> float | None:
-        """When a process began, by its number as seen by another process, whose /proc may be anything."""
+        """When a process started, by its pid as seen by another process, whose /proc may be anything."""
         try:
             stat = Stat(door.read(door.seen_by(self._proc, process.pid, f"/proc/{pid}/stat"), door.FILE, SHORT))
             return _NEVER if stat.ended else stat.started_at(self._boot)
@@ -67,7 +67,7 @@ class Creators:
 
 
 def inside(process: Process) -> int:
-    """Its pid as its own pid namespace counts."""
+    """Its pid in its own pid namespace."""
     return process.namespace_pid or process.pid
 
 

@@ -1,13 +1,14 @@
 """Files of torch that have a name and that no process of the job has mapped.
 
-Either their creator is alive: then they are in transit to a receiver, or arrived at one that was not read again since. Or it
-is dead: then they are left behind, unless another process still has them mapped, which only reading every process of the
-machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
-(torch_shm_manager removes what its clients leave two seconds after the last of them). Such a look takes many rounds, in which
-processes begin and end: a child has what its parent had mapped, whose parent may be gone before anybody asks it. And a process
-that knows a name may map the file after it was asked, from one that ends before it is. So all processes are asked twice, the
-second time in the opposite order; those that started meanwhile are asked at the end, all at once; and all are asked again from
-time to time. A process that cannot be asked may have any file of its user.
+If its creator is alive, such a file is in transit to a receiver, or has arrived at one that was not read again since.
+If the creator is dead, the file is left behind, with two exceptions: another process still has it mapped, which only
+reading every process of the machine can tell; or a manager of torch's `file_system` strategy that was there before the
+file will remove it (torch_shm_manager removes what its clients leave two seconds after the last of them). Such a search
+takes many rounds, in which processes start and end: a child inherits the mappings of its parent, which may be gone
+before it is read. And a process that knows the name may map the file after it was read, from another one that ends
+before being read. So all processes are read twice, the second time in the opposite order; those that started meanwhile
+are read at the end, all at once; and all are read again from time to time. An unreadable process may have any file of
+its user.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Found(msgspec.Struct):
 
     row: SharedFile
     mark: bytes
-    """Device and inode as maps writes them."""
+    """Device and inode in the form of maps."""
     device: int
     owner: int
     made_at: float
@@ -72,7 +73,7 @@ class Leftovers:
         self._search: Iterator[None] | None = None
         self._asked: set[str] = set()
         self._asked_at, self._cost_s = float("-inf"), 0.0
-        """The last search: for which files, when it began, what it has cost so far."""
+        """The last search: its files, when it began, what it has cost so far."""
         self._dead: dict[str, _Found] = {}
         self._orphans: frozenset[str] = frozenset()
         self._sent: tuple[SharedFile, ...] = ()
@@ -155,7 +156,7 @@ class Leftovers:
                 yield
 
     def _strike(self, pid: int, stat: Stat, left: dict[str, _Found]) -> None:
-        """Take out what this process has mapped, may have mapped, or will remove."""
+        """Remove the files that this process has mapped, may have mapped, or will remove."""
         if stat.state in "ZX" and stat.threads <= 1:
             return
         text = self._mappings(pid, stat)
@@ -170,9 +171,9 @@ class Leftovers:
             _drop(left, lambda found: began <= found.made_at + SLACK_S and seen in (None, found.device))
 
     def _mappings(self, pid: int, stat: Stat) -> bytes | None:
-        """Its maps; empty if it is gone, `None` if they cannot be read, or not to the end."""
+        """The process's maps; empty if it is gone, `None` if they cannot be read completely."""
         try:
-            # The main thread may end before the others, which then have the memory: proc_pid_task(5).
+            # The main thread may end before the others, which keep the memory: proc_pid_task(5).
             other = ("task", self._proc.tids(pid)[-1]) if stat.state == "Z" else ()
             text = self._proc.read(pid, *other, "maps", limit=MAPS_LIMIT)
         except (FileNotFoundError, ProcessLookupError, IndexError):
@@ -182,7 +183,7 @@ class Leftovers:
         return text if len(text) < MAPS_LIMIT else None
 
     def _owner(self, pid: int) -> int | None:
-        """The user of a process whose mappings are not known; `None`: not known either."""
+        """The user of a process whose mappings are unknown; `None` if that is unknown too."""
         try:
             found = _UID.search(self._proc.read(pid, "status"))
         except OSError:
@@ -191,7 +192,7 @@ class Leftovers:
 
 
 def _files_in(folder: Place) -> list[tuple[str, os.stat_result]]:
-    """Those of torch by their names.
+    """Files of torch, by their names.
 
     Raises:
         OSError: the folder may not be listed.
@@ -199,7 +200,7 @@ def _files_in(folder: Place) -> list[tuple[str, os.stat_result]]:
     found: list[tuple[str, os.stat_result]] = []
     with opened(folder, FOLDER) as descriptor:
         for name in sorted(name for name in names(descriptor) if NAME.search(name))[:MOST_ENTRIES]:
-            # Some may go meanwhile.
+            # Some may disappear meanwhile.
             with suppress(OSError):
                 found.append((name, status(descriptor, name)))
     return [(name, info) for name, info in found if file_mode.S_ISREG(info.st_mode)]
@@ -221,5 +222,5 @@ def _drop(left: dict[str, _Found], fits: Callable[[_Found], bool]) -> None:
 
 
 def _is_init(pid: int, stat: Stat) -> bool:
-    """The first process of a machine is often closed to everybody, and has nothing to do with torch."""
+    """Whether it is the first process of the machine: often unreadable, and unrelated to torch."""
     return pid == 1 and "python" not in stat.name

@@ -86,7 +86,7 @@ class Look(msgspec.Struct):
     problem: Unknown | None = None
 
     def has_any(self, semaphores: Collection[str]) -> bool:
-        """It maps one of these."""
+        """Whether it maps one of these."""
         return not self.names.isdisjoint(semaphores)
 
 
@@ -139,7 +139,7 @@ def _read_maps(proc: Proc, look: Look) -> int:
 
 
 def _named_areas(text: bytes) -> Iterator[Area]:
-    """The few lines that matter, found by the names in them; the others are never parsed."""
+    """The few relevant lines, found by the names in them; the others are never parsed."""
     for name in _NAMES:
         at = text.find(name)
         while at >= 0:
@@ -167,7 +167,7 @@ def _read_descriptors(proc: Proc, look: Look) -> int:
 
 
 def whole_pages(size: int) -> int:
-    """The size of a mapping of it."""
+    """The size of a mapping of this many bytes."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 

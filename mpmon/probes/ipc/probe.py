@@ -203,7 +203,7 @@ class IpcProbe:
             due = self._queues.settle((), self._looks, self._processes, now)
         self._pause_s = 0.0 if due else WAITING_S
 
-    # Telling
+    # Results
 
     def _filled_in(self, snapshot: Snapshot, seconds: float) -> Snapshot:
         tables = self._tables

@@ -151,7 +151,7 @@ class Queues:
 
     @property
     def waits(self) -> bool:
-        """A process may have to be searched although none was read."""
+        """Whether a process may have to be searched although none was read."""
         return bool(self._waiting)
 
     @property
@@ -188,12 +188,12 @@ class Queues:
             queue.forget(alive)
 
     def _was_sent(self, process: Process, names: frozenset[str], processes: Mapping[int, Process]) -> bool:
-        """It got queues from another process, and not by a fork: a fork server's child inherits nothing of the job."""
+        """Whether it got queues from another process, but not by a fork: a fork server's child inherits nothing of the job."""
         queue = next((queue for queue in self.known.values() if queue.ids.get("room") in names), None)
         return queue is not None and not _is_heir(process, queue, processes)
 
     def _is_settled(self, process: Process, names: frozenset[str]) -> bool:
-        """There is nothing to search for, or nothing more to be found."""
+        """Whether there is nothing to search for, or nothing more to be found."""
         asked = self._asked.get(process.key)
         told = asked is not None and names <= asked.names and (asked.done or asked.tries >= len(TRIES))
         return told or not names
@@ -249,7 +249,7 @@ class Queues:
 
 
 def _is_heir(process: Process, queue: Queue, processes: Mapping[int, Process]) -> bool:
-    """It, or a parent that it has only been forked from since, was searched and has the queue."""
+    """Whether the process, or an ancestor through forks alone, was searched and has the queue."""
     while process.key not in queue.places:
         parent = processes.get(process.ppid)
         if not process.forked or parent is None:

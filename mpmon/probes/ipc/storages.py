@@ -113,7 +113,7 @@ class Storages:
             try:
                 self._read_through(processes[pid], file, looks[pid], now)
             except (FileNotFoundError, Refused):
-                # There is nothing at its path, or something else.
+                # Its path leads to nothing, or to something else.
                 if looks[pid].at < now:
                     self.gone.add(pid)
             except OSError as problem:
@@ -172,7 +172,7 @@ class _File:
         self.row: SharedFile | None = None
 
     def add(self, pid: int, shared: Shared) -> None:
-        """A process has it."""
+        """Note that a process has it."""
         self.holders.add(pid)
         if shared.deleted and not self.shared.deleted:
             self.shared, self.row = shared, None
@@ -195,8 +195,8 @@ class _File:
             self.row = None
 
     def note_lost_name(self, head: bytes) -> None:
-        """It has no name and no process keeps a descriptor of it. A tensor sent by descriptor keeps that; one sent by
-        name begins with the count of its users, which remove the name when the count is 0.
+        """Note that it has no name and no process keeps a descriptor of it. A tensor sent by descriptor keeps the
+        descriptor; one sent by name begins with the count of its users, which remove the name when the count is 0.
         """
         count = int.from_bytes(head[:4], "little", signed=True) if len(head) == HEAD else 0
         found = count if 0 < count <= MOST_MAPPINGS and not head[4:].strip(b"\0") else None
@@ -233,8 +233,8 @@ def counts(text: bytes) -> dict[int, int] | None:
 
 
 def _may_be_refcounter(file: _File, shared: Shared, process: Process) -> bool:
-    """It lost its name: it was one before, or it has the size of one, and its creator keeps no descriptor of it, as it
-    would of a tensor.
+    """Whether a file without a name has reference counts: it had before, or it has their size and its creator keeps no
+    descriptor of it, as it would for a tensor.
     """
     if not shared.maps or shared.size != whole_pages(REFCOUNTER):
         return False

@@ -25,7 +25,7 @@ class FileSystems:
         self.rows: tuple[SharedMemory, ...] = ()
 
     def note(self, processes: Collection[Process]) -> None:
-        """These processes may be checked for the one they see; all others are gone."""
+        """Update the processes to be checked for their /dev/shm; all others are gone."""
         before, self._devices = self._devices, {}
         for process in processes:
             key = process.key
@@ -61,7 +61,7 @@ def shm_of(proc: Proc, pid: int) -> Place:
 
 
 def shm_device(proc: Proc, pid: int) -> int | None:
-    """The one that a process sees; `None` if it may not be read."""
+    """The device of /dev/shm as a process sees it; `None` if it cannot be read."""
     try:
         with opened(shm_of(proc, pid), FOLDER) as folder:
             return os.fstat(folder).st_dev
