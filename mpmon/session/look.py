@@ -188,12 +188,9 @@ class Look:
         if loops:
             asleep = {row.tid for row in self.blocked if is_sleep(row)}
             self.stacks = tuple(
-                msgspec.structs.replace(
-                    row, **{"tests": loop.tests} if row.tid in asleep else {"limits": loop.limits}
-                )
-                if (loop := loops.get(row.tid)) else row
+                _with_loop(row, loops[row.tid], asleep=row.tid in asleep) if row.tid in loops else row
                 for row in self.stacks or ()
-            )  # fmt: skip
+            )
 
     def note_inside(
         self,
@@ -206,11 +203,11 @@ class Look:
         their variables, which of their calls loop, and how much these threads read and wrote.
         """
         if turns or contents:
-            nothing = (None, None)
             self.stacks = tuple(
                 msgspec.structs.replace(
                     row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ()),
-                    **dict(zip(("read", "wrote"), moved.get(row.tid, nothing), strict=True)),
+                    read=moved[row.tid][0] if row.tid in moved else None,
+                    wrote=moved[row.tid][1] if row.tid in moved else None,
                 )
                 if row.tid in turns or row.tid in contents else row
                 for row in self.stacks or ()
@@ -237,6 +234,13 @@ def _running(rows: tuple[Blocked, ...]) -> set[int]:
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
     return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}
+
+
+def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
+    """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
+    if asleep:
+        return msgspec.structs.replace(stack, tests=loop.tests)
+    return msgspec.structs.replace(stack, limits=loop.limits)
 
 
 def _is_own(stack: Stack) -> bool:

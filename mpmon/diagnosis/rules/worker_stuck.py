@@ -27,21 +27,23 @@ def match(stuck: StuckSet) -> Match | None:
         return _wait_for_clients(stuck, tasks)
     if part(stuck) is not Part.WORKER:
         return None
-    spins = stuck.motion() is Motion.BUSY_LOOP
+    spins, signal = stuck.motion() is Motion.BUSY_LOOP, _signal(stuck)
     return Match(
-        summary=f"{stuck.role()} has been {stuck.has_been()}",
-        evidence=(_moves(stuck), *_signal(stuck), *stuck.edge_evidence()),
-        advice=(
-            _UNBLOCK
-            if _signal(stuck)
-            else "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
-            if "dataloader" in stuck.role()
-            else "Look at that line.",
-            "Bound the loop: it never finds what it looks for."
-            if spins
-            else "Give what it calls a timeout; DataLoader(timeout=60) turns such a wait into an error.",
-        ),
+        summary=f"{stuck.role()} {'blocks the SIGTERM that was to end it, and ' if signal else ''}has been {stuck.has_been()}",
+        evidence=(_moves(stuck), *signal, *stuck.edge_evidence()),
+        advice=(_UNBLOCK,) if signal else _advice(stuck, spins=spins),
         certainty=Certainty.POSSIBLE if spins and stuck.context() is None else Certainty.LIKELY,
+    )
+
+
+def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, str]:
+    return (
+        "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
+        if "dataloader" in stuck.role()
+        else "Look at that line.",
+        "Bound the loop: it never finds what it looks for."
+        if spins
+        else "Give what it calls a timeout; DataLoader(timeout=60) turns such a wait into an error.",
     )
 
 
