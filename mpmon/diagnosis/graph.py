@@ -140,6 +140,8 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """The targets hold what is waited for: a lock, or permits of a semaphore."""
     polled: bool = False
     """It polls: that it runs says nothing, and it waits for as long as its targets stand still."""
+    of_end: bool = False
+    """It waits until the targets have ended."""
     idle_s: float | None = None
     """For at least this many seconds the possible helpers have had nothing to do, whatever the waiter does meanwhile;
     `None` if nobody checked.
@@ -427,9 +429,15 @@ class Graph:
         node = self.node(key)
         if node.edge is None or (exact_only and not node.edge.exact):
             return None
-        targets = self._stuck_targets(key, progressing)
-        first, second = next(targets, None), next(targets, None)
-        return first if second is None or node.edge.every else None
+        targets = list(itertools.islice(self._stuck_targets(key, progressing), FEW))
+        if not node.edge.every and not exact_only and len(targets) < FEW:
+            targets = [target for target in targets if not self._comes_after(target, targets)]
+        return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None
+
+    def _comes_after(self, target: ThreadKey, others: list[ThreadKey]) -> bool:
+        """It waits for another one of these to end, which could help while it lives."""
+        edge = self.node(target).edge
+        return edge is not None and edge.of_end and len(edge.targets) == 1 and edge.targets[0] in others
 
 
 class _Shared:

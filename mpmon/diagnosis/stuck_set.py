@@ -323,7 +323,8 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
     if wait_state.kind is Wait.STOPPED:
         return wait_state.words + at
     if motion is Motion.BUSY_LOOP:
-        return f"busy-looping{at}"
+        busy = job.gpus.busy_with(key[0])
+        return f"busy-looping{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
     if motion is Motion.PROGRESSING and _has_moved_on(job, key):
         return f"running{at}"
     if wait_state.kind is Wait.SLEEP:

@@ -305,7 +305,8 @@ FIGURE_DEVIATIONS = 5.0
 FIGURE_LEAST_S = 10.0
 """Figures over fewer seconds may be a burst."""
 
-# GPUs: no recording has one; `mpmon doctor --gpu` measures whether these levels tell work, spinning and rest apart
+# GPUs: `mpmon doctor --gpu` measures whether these levels tell work, spinning and rest apart; on an H100 (limit 700 W) work took
+# 451 W with its memory 41 % busy, spinning 122 W and 0 %, rest 119 W
 
 GPU_FRESH_S = 10.0
 """A device's values older than this many seconds say nothing about the present."""

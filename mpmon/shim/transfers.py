@@ -52,7 +52,7 @@ RECORD_WORDS = layout.EXPORTS.record_words
 class Refcounter:
     """A file of counts, for as long as records name it."""
 
-    __slots__ = ("_counts", "handle", "name", "text", "uses")
+    __slots__ = ("_counts", "handle", "is_gone", "name", "text", "uses")
 
     def __init__(self, handle: bytes) -> None:
         self.handle = handle
@@ -60,6 +60,8 @@ class Refcounter:
         """Of its file: the handle is that name for shm_open(3), which begins with a slash."""
         self.text = 0
         self.uses = 0
+        self.is_gone = False
+        """Its producer has removed it, as torch does once nothing that was sent with it is left, in limbo neither."""
         self._counts: memoryview | None = None
 
     def read(self) -> None:
@@ -71,6 +73,9 @@ class Refcounter:
                 content = os.pread(descriptor, REFCOUNTER_BYTES, 0)
             finally:
                 os.close(descriptor)
+        except FileNotFoundError:
+            self.is_gone = True
+            return
         except Exception:
             return
         if len(content) == REFCOUNTER_BYTES:
@@ -78,6 +83,8 @@ class Refcounter:
 
     def count(self, slot: int) -> int | None:
         """When it was last read; `None` where that was not possible."""
+        if self.is_gone:
+            return 0
         return self._counts[REFCOUNTER_HEADER_WORDS + slot] if self._counts is not None else None
 
 
@@ -249,7 +256,7 @@ class Exports(Transfers):
 
     def _check_limbo(self, transfer: Transfer, zero_since: int) -> None:
         is_zero = transfer[1].count(transfer[2]) == 0
-        if is_zero and zero_since and self._occasions > zero_since:
+        if transfer[1].is_gone or (is_zero and zero_since and self._occasions > zero_since):
             self._give_back(transfer)
         else:
             self._limbo.append((transfer, zero_since or (self._occasions if is_zero else 0)))

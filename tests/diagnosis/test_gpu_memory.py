@@ -34,11 +34,12 @@ from tests.diagnosis.gpu_jobs import (
 # gpu-held
 
 
-def rank_dies(second: int, **more: object) -> Rows:
+def rank_dies(second: int, *, stays_listed: bool = True, **more: object) -> Rows:
     """After two seconds; its worker goes on, re-parented to init."""
     alive = second < 2
     end = () if alive else (Exit(pid=10, start_time=rank(0).start_time, seen_at=START + 2, process=rank(0)),)
-    listed = (on_gpu(10, 0, mib=60 * GIB),) if alive else ()
+    reasons = {} if alive else {"pid": "not visible here"}
+    listed = (on_gpu(10, 0, mib=60 * GIB, reasons=reasons),) if alive or stays_listed else ()
     return (
         process(), *((rank(0),) if alive else ()), rank(1), on_gpu(11, 1), *end, *listed,
         worker(parent=10 if alive else 1, **more), holds(30, "device:/dev/nvidia0"), holds(30, "device:/dev/nvidiactl"),
@@ -46,20 +47,22 @@ def rank_dies(second: int, **more: object) -> Rows:
     )  # fmt: skip
 
 
-def test_a_forked_worker_keeps_the_memory_of_its_dead_rank() -> None:
-    (found,) = said("gpu-held", rounds(12, rank_dies))
+@pytest.mark.parametrize("stays_listed", [True, False])
+def test_a_forked_worker_keeps_the_memory_of_its_dead_rank(stays_listed: bool) -> None:
+    (found,) = said("gpu-held", rounds(12, lambda second: rank_dies(second, stays_listed=stays_listed)))
     assert found.summary == (
         "dataloader worker 0 (pid 30) has outlived the process that started it and keeps memory of GPU 0"
     )  # fmt: skip
     assert found.evidence == (
         "pid 30: pid 10, the process of rank 0, has ended with 60.0 GiB on GPU 0; it was forked, and has /dev/nvidia0 open",
-        "60.0 GiB of GPU 0 belong to no process listed by the driver",
+        "60.0 GiB of GPU 0 belong to no living process",
     )
     assert found.advice == ("Nobody waits for it any more: kill 30, and kill -9 if that fails.",)
 
 
 def test_the_same_when_mpmon_came_later() -> None:
-    (found,) = said("gpu-held", [sample for sample in rounds(20, rank_dies) if sample.taken_at >= START + 5])
+    seen = rounds(20, lambda second: rank_dies(second, stays_listed=False))
+    (found,) = said("gpu-held", [sample for sample in seen if sample.taken_at >= START + 5])
     assert "keeps memory of GPU 0" in found.summary
 
 

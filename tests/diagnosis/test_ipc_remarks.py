@@ -210,6 +210,13 @@ def test_items_that_could_not_be_sent() -> None:
     )
     assert remark.evidence == (f"{MAIN} lost 2; the last one was put at job.py:4 in work",)
     assert remark.pids == (ROOT,)
+    assert not any("CACHING" in line for line in remark.advice)
+
+
+def test_items_that_could_not_be_sent_without_the_caching_allocator() -> None:
+    rows = (record(lost=1), record(CONSUMER))
+    (remark,) = told(case_of(*sides({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, {}), *rows), "items-lost")
+    assert any("unset PYTORCH_NO_CUDA_MEMORY_CACHING" in line for line in remark.advice)
 
 
 # /dev/shm
@@ -325,12 +332,6 @@ def test_expandable_segments_that_do_not_arrive() -> None:
     assert told(case_of(*sides(EXPANDABLE, {}), *held, at=60.0), "ipc-expandable-segments") == []
     (remark,) = told(case_of(*sides(EXPANDABLE, {}, uid=1001), *held, at=60.0), "ipc-expandable-segments")
     assert f"and pid {CONSUMER} is another user's" in remark.summary
-
-
-@pytest.mark.parametrize(("environment", "said"), [({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, True), ({}, False)])
-def test_sharing_without_the_caching_allocator(environment: dict[str, str], said: bool) -> None:
-    rows = (*sides(environment, {}), sent(), got(), counts(1))
-    assert bool(told(case_of(*rows), "ipc-no-caching")) is said
 
 
 def test_a_process_of_nobody_is_not_asked_for() -> None:

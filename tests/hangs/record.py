@@ -188,7 +188,7 @@ def record(folder: Path, output: Path, python: str, *, again: bool) -> Path:
         _watch(job, facts)
         truth = job.told()
         lines = facts.read_bytes()
-        names = _names(job)
+        names = _names(job) | _gpu_names(lines)
     if is_copy:
         shutil.rmtree(new, ignore_errors=True)
         shutil.copytree(folder, new, ignore=shutil.ignore_patterns(*_MADE))
@@ -254,6 +254,12 @@ def _names(job: Job) -> dict[str, str]:
         addresses = {str(row[4][0]) for row in socket.getaddrinfo(host, None)}
         names |= {address: "192.0.2.1" for address in addresses if not address.startswith(("127.", "::1"))}
     return names
+
+
+def _gpu_names(facts: bytes) -> dict[str, str]:
+    """The numbers of devices that are those of one machine only."""
+    found = dict.fromkeys(re.findall(r"GPU(?:-[0-9a-f]+){5}", facts.decode()))
+    return {name: f"GPU-{place:08x}-0000-0000-0000-000000000000" for place, name in enumerate(found)}
 
 
 def _pids() -> Iterator[int]:

@@ -5,7 +5,7 @@ refcounter file, made and opened again by torch's own at::RefcountedMapAllocator
 
 Written here after torch/csrc/CudaIPCTypes.cpp: a slot for each sending, set to 1; the consumer's release takes 1 from it;
 the limbo, which is freed when another shared block is freed or `collect` is called; at most 1000 events; a new file after
-10000 sendings.
+10000 sendings, and after a `collect` that leaves nothing in limbo where no sending of the present file is left.
 
 What differs from CUDA, so that a test must not conclude it:
 
@@ -73,6 +73,9 @@ class Tensor:
     def _typed_storage(self):
         return self._storage
 
+    def has_names(self):
+        return False
+
     def storage_offset(self):
         return 0
 
@@ -90,7 +93,7 @@ class Refcounter:
         self._storage = Storage._new_using_filename_cpu(SLOTS * 8)
         self.manager, self.name, _ = self._storage._share_filename_cpu_()
         self.counts = counts_of(self._storage)
-        self.used = 0
+        self.used = self.in_use = 0
 
 
 class Sending:
@@ -119,6 +122,7 @@ class Producer:
             slot = refcounter.used
             refcounter.counts[slot] = 1
             refcounter.used += 1
+            refcounter.in_use += 1
             self.sent += 1
             self.refcounter = refcounter if refcounter.used < SLOTS else None
             return Sending(refcounter, slot, memory)
@@ -126,12 +130,21 @@ class Producer:
     def free(self, sendings):
         """The last reference in the producer is gone."""
         with self.lock:
-            self.limbo += [sending for sending in sendings if sending.held]
-            self.collect()
+            self.limbo += sendings
+            self.free_released()
+
+    def free_released(self):
+        """CudaIPCSentDataLimbo::collect."""
+        for sending in self.limbo:
+            sending.refcounter.in_use -= not sending.held
+        self.limbo = [sending for sending in self.limbo if sending.held]
 
     def collect(self):
+        """CudaIPCCollect: a file of which nothing is in use goes, and with it its name."""
         with self.lock:
-            self.limbo = [sending for sending in self.limbo if sending.held]
+            self.free_released()
+            if not self.limbo and self.refcounter and not self.refcounter.in_use:
+                self.refcounter = None
 
 
 PRODUCER = Producer()

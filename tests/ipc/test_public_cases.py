@@ -186,12 +186,11 @@ CASES = (
          "send fewer, larger tensors"),
     ),
     Public(
-        "pytorch#165685, #114534: pidfd_getfd: Operation not permitted; sharing with the caching allocator off", BLOCKS,
+        "pytorch#165685, #114534: pidfd_getfd: Operation not permitted", BLOCKS,
         orders("refuse", "send 2 1024", then=later(60.0, "in-flight")),
         ("main (pid {main}) shares CUDA memory with expandable_segments on, and 2 of its transfers never arrived",
-         "expandable_segments:False",
-         "main (pid {main}) shares CUDA memory with PYTORCH_NO_CUDA_MEMORY_CACHING set", "Unset PYTORCH_NO_CUDA_MEMORY_CACHING"),
-        {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+         "expandable_segments:False"),
+        {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     ),
     Public(
         "pytorch#186213: receivers use up all addresses", ("limits.py", "addresses"), soon("address-space-near-limit"),

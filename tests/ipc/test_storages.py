@@ -79,7 +79,9 @@ def test_a_tensor_that_is_sent_by_its_name() -> None:
             (file,) = files_of(job)
             assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", False, 64 + SIZE, child)
             assert (uses(job), file.count) == ({(child, 1, 0)}, 2)
-            assert {row.torch for row in job.snapshot.limits if row.pid in (running.pid, child)} == {version("torch")}
+            # Its own version says which CUDA it was built for; that of the package may not.
+            (torch,) = {row.torch for row in job.snapshot.limits if row.pid in (running.pid, child)}
+            assert (torch or "").partition("+")[0] == version("torch").partition("+")[0]
             running.order("forget")
             job = looking.round()
             assert (uses(job), memory(job).in_transit) == (set(), 1)

@@ -13,20 +13,6 @@ void contexts_folder(char *out, unsigned size) {
     snprintf(out, size, "%s.contexts", scenario ? scenario : "");
 }
 
-/* proc_pid_stat(5): the state stands behind the name, which may hold anything. */
-static int lives(unsigned pid) {
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    size_t length = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[length] = 0;
-    const char *name_end = strrchr(line, ')');
-    return name_end && name_end[1] && !strchr("ZX", name_end[2]);
-}
-
 static int read_context(int folder, const char *name, Context *out) {
     int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
     char text[32] = "";
@@ -38,7 +24,6 @@ static int read_context(int folder, const char *name, Context *out) {
     char *rest = text;
     out->memory = strtoull(text, &rest, 10);
     out->busy = strtol(rest, NULL, 10) != 0;
-    out->listed = lives(out->pid);
     return held;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Who has a CUDA context by the stand-in of libcuda, as the driver sees it: a file a process beside the scenario, which is
- * locked as long as somebody has its description open, be it a forked child.  So memory is held for as long as the driver
- * holds it, and a process is listed while it lives.
+ * locked as long as somebody has its description open, be it a forked child.  So memory is held, and the process listed, for
+ * as long as the driver does both.
  */
 #ifndef CONTEXTS_H
 #define CONTEXTS_H
@@ -13,8 +13,7 @@
 typedef struct {
     unsigned pid;
     Number memory;
-    int busy;   /* a kernel that it launched runs */
-    int listed; /* its process lives, and is no zombie */
+    int busy; /* a kernel that it launched runs */
 } Context;
 
 /* Those that hold memory now, all on device 0; how many. */

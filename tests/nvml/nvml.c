@@ -405,12 +405,11 @@ static void put(void *out, unsigned at, const WideProcess *entry, int wide) {
 static int list_processes(Device device, enum list list, unsigned *count, void *out, int wide) {
     const Scenario *now = scenario();
     Context found[MOST_CONTEXTS];
-    unsigned room = out ? *count : 0, own = 0, at = 0;
+    unsigned room = out ? *count : 0, at = 0;
     unsigned found_count = list == COMPUTE && !device->index && !instance(device) ? contexts(found) : 0;
+    unsigned own = found_count;
     for (unsigned i = 0; i < now->process_count; i++)
         own += is_on(&now->processes[i], list, device);
-    for (unsigned i = 0; i < found_count; i++)
-        own += found[i].listed;
     *count = own;
     if (own > room)
         return INSUFFICIENT_SIZE;
@@ -424,8 +423,7 @@ static int list_processes(Device device, enum list list, unsigned *count, void *
     }
     for (unsigned i = 0; i < found_count; i++) {
         WideProcess entry = {{found[i].pid, found[i].memory, NO_INSTANCE, NO_INSTANCE}, 0};
-        if (found[i].listed)
-            put(out, at++, &entry, wide);
+        put(out, at++, &entry, wide);
     }
     return SUCCESS;
 }

@@ -33,7 +33,9 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return _no_children(job, key)
     names = ", ".join(_name(job, target) for target in targets[:4])
     every = len(targets) > 1
-    return WaitEdge(tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), words=f"{names} to exit")
+    return WaitEdge(
+        tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), of_end=True, words=f"{names} to exit"
+    )
 
 
 def exits(job: JobState, pids: Iterable[int]) -> Iterator[Target]:

@@ -11,7 +11,7 @@ from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
-from mpmon.diagnosis.thresholds import GPU_FRESH_S
+from mpmon.diagnosis.thresholds import GPU_FRESH_S, GPU_WORKS_PERCENT
 from mpmon.model import Gpu, GpuProcess
 
 _DEVICE = "device:/dev/nvidia"
@@ -161,6 +161,15 @@ class Gpus:
                 if gpu.uuid == gpu_uuid and gpu.read_at < read_at and is_fresh(gpu, moment.taken_at):
                     read_at = gpu.read_at
                     yield gpu
+
+    def busy_with(self, pid: int) -> float | None:
+        """For how much of the time a device was busy with a process lately, percent; `None` if hardly any, or unknown.
+
+        A thread that waits for a kernel asks the driver again and again, and looks like one that computes.
+        """
+        percents = [row.sm_percent for row in self.contexts if row.pid == pid and row.sm_percent is not None]
+        most = max(percents, default=0.0)
+        return most if most > GPU_WORKS_PERCENT else None
 
     def last_use(self, pid: int) -> tuple[GpuProcess, ...]:
         """What a process used when it was last seen on a GPU; empty if it never was."""

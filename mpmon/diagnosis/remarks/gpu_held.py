@@ -3,8 +3,9 @@
 What it looks like: CUDA is out of memory although the job uses little; nvidia-smi shows a full device, perhaps without any
 process; a rank was killed and its memory was not freed.
 Why: a child that outlives its rank keeps its memory.  A forked child (a DataLoader worker) keeps even the memory of its dead
-rank: it inherited the rank's descriptors of /dev/nvidia*, which do not make the driver list it.  Or another process, often of
-an earlier run, uses the same device.
+rank: it inherited the rank's descriptors of /dev/nvidia*.  The driver does not list the child, but goes on listing the dead
+rank, with all its memory (seen on an H100 with driver 580).  Or another process, often of an earlier run, uses the same
+device.
 What to do: end the pids listed; before you signal another user's process, ask its owner.
 """
 
@@ -27,7 +28,7 @@ NOTABLE_BYTES = 256 << 20
 """What others hold is told from this size on."""
 
 UNLISTED_BYTES = 1 << 30
-"""So much in use that belongs to no listed process is held by somebody else: driver and rounding take less."""
+"""So much in use that belongs to no living process on the list is held by somebody else: driver and rounding take less."""
 
 GONE_S = 7.0
 """So long after its parent a DataLoader worker has ended by itself (torch/utils/data/_utils/worker.py looks every 5 s), and
@@ -58,10 +59,11 @@ def remarks(job: JobState) -> Iterator[Remark]:
         return
     alone = [row for row in job.snapshot.processes if row.ppid not in job.processes]
     orphans = [orphan for row in alone if (orphan := _orphan(job, row))]
-    unlisted = [gpu for gpu in job.gpus.fresh if _unlisted(job, gpu) and any(_has(job, row, gpu) for row in orphans)]
-    if keeping := [row for row in orphans if row.rows or any(_has(job, row, gpu) for gpu in unlisted)]:
-        yield _left(job, keeping, unlisted)
-    if ghosts := _ghosts(job):
+    unowned = [gpu for gpu in job.gpus.fresh if _unowned(job, gpu) and any(_has(job, row, gpu) for row in orphans)]
+    if keeping := [row for row in orphans if row.rows or any(_has(job, row, gpu) for gpu in unowned)]:
+        yield _left(job, keeping, unowned)
+    explained = {gpu.uuid for gpu in unowned}
+    if ghosts := [row for row in _ghosts(job) if row.gpu_uuid not in explained]:
         yield _listed_still(job, ghosts)
     if strangers := list(_strangers(job)):
         yield _foreign(job, strangers)
@@ -96,9 +98,10 @@ def _has(job: JobState, orphan: _Orphan, gpu: Gpu) -> bool:
     return bool(orphan.devices) and job.gpus.has_open(orphan.process.pid, gpu)
 
 
-def _unlisted(job: JobState, gpu: Gpu) -> int:
-    """Bytes in use that no listed process accounts for; 0 where that cannot be told, or is little."""
-    rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found]
+def _unowned(job: JobState, gpu: Gpu) -> int:
+    """Bytes in use that belong to no living process on the list; 0 where that cannot be told, or is little."""
+    ghosts = _ghosts(job)
+    rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found if row not in ghosts]
     listed = [row.memory_bytes for row in rows if row.memory_bytes is not None]
     known = job.gpus.is_listed(gpu) and len(listed) == len(rows) and not job.gpus.is_divided(gpu.uuid)
     if gpu.memory_used_bytes is None or not known:
@@ -107,9 +110,9 @@ def _unlisted(job: JobState, gpu: Gpu) -> int:
     return rest if rest >= UNLISTED_BYTES else 0
 
 
-def _left(job: JobState, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
+def _left(job: JobState, orphans: list[_Orphan], unowned: list[Gpu]) -> Remark:
     pids = tuple(orphan.process.pid for orphan in orphans)
-    uuids = [row.gpu_uuid for orphan in orphans for row in orphan.rows] + [gpu.uuid for gpu in unlisted]
+    uuids = [row.gpu_uuid for orphan in orphans for row in orphan.rows] + [gpu.uuid for gpu in unowned]
     have, keep, them = ("has", "keeps", "it") if len(orphans) == 1 else ("have", "keep", "them")
     names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
     return Remark(
@@ -117,7 +120,7 @@ def _left(job: JobState, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
         summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(job, uuids)}",
         evidence=(
             *(_line(job, orphan) for orphan in orphans[:MOST_LINES]),
-            *(f"{size(_unlisted(job, gpu))} of GPU {gpu.index} belong to no process listed by the driver" for gpu in unlisted),
+            *(f"{size(_unowned(job, gpu))} of GPU {gpu.index} belong to no living process" for gpu in unowned),
         ),
         advice=(f"Nobody waits for {them} any more: kill {' '.join(map(str, pids))}, and kill -9 if that fails.",),
     )  # fmt: skip

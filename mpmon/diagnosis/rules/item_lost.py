@@ -29,6 +29,9 @@ _FOR_THEM = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.LAUNCHER, Wait.EXIT})
 """Waits of those who only wait for the others to end."""
 
 
+_OF_MESSAGES = COMES_BY_READING | {Wait.QUEUE_PUT, Wait.PIPE_WRITE}
+
+
 _ADVICE = {
     Absent.ITEM_LOST: (
         "Search the job's standard error for QueueFeederThread: the item could not be pickled or sent.",
@@ -64,10 +67,8 @@ def _never_set(stuck: StuckSet) -> Match | None:
         stuck.wait_state(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    if stuck.ending is Ending.CYCLE and any(
-        stuck.wait_state(key).kind in COMES_BY_READING for key in stuck.root_blockers
-    ):
-        # It would be set if a message came: they wait for each other.
+    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers):
+        # It would be set if a message came or went: they wait for each other.
         return None
     names = several([stuck.job.role(key[0]).name for key in waiting])
     return Match(

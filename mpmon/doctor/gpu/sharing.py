@@ -34,6 +34,9 @@ EXPANDABLE = {
 }
 
 
+NO_CACHING = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
 class Sharing:
     """A producer and a consumer, and mpmon's reports on them."""
 
@@ -226,6 +229,16 @@ def expandable(world: World) -> Seen:
         return Seen("held, and gone when dropped")
 
 
+def without_cache(world: World) -> Seen:
+    """Without its caching allocator torch refuses to share CUDA memory, and mpmon says that what was put is lost."""
+    if not world.computes:
+        raise NotHere("the stand-in has no allocator")
+    with sharing(world, environment=NO_CACHING) as job:
+        job.do("post", str(SMALL))
+        job.until(lambda report: "items-lost" in topics(report), "the remark items-lost")
+        return Seen("refused, and the remark says that the item is lost")
+
+
 def counts(pid: int) -> list[Path]:
     """Files of counts that a producer made."""
     return [path for path in linked(pid) if path.stat().st_size == REFCOUNTER]
@@ -265,5 +278,7 @@ CASES: Sequence[Case] = (
          partial(ended, method="forkserver", stays=True), TORCH),
     Case("ipc-rebuilt-twice", "An export that is rebuilt twice is reported.", rebuilt_twice, TORCH),
     Case("ipc-expandable", "Memory of expandable segments arrives, or mpmon says why not.", expandable, TORCH),
+    Case("ipc-without-cache", "Without its caching allocator torch shares no CUDA memory, and mpmon says what is lost.",
+         without_cache, TORCH),
     Case("ipc-events", "More than a thousand live exports are reported as slow.", events, TORCH),
 )  # fmt: skip

@@ -50,6 +50,8 @@ def ask(host: str, port: int, method: str, path: str, *, seconds: float, most: i
     """
     with contextlib.closing(http.client.HTTPConnection(host, port)) as connection:
         connection.sock = line = connected(host, port, time.monotonic() + seconds)
+        # The end of the answer may close it.
+        is_here = line.getsockname()[0] == line.getpeername()[0]
         connection.request(method, path)
         line.may_bring(MOST_HEADER, f"more than {MOST_HEADER >> 10} KiB without reaching the requested data")
         answer = connection.getresponse()
@@ -61,7 +63,7 @@ def ask(host: str, port: int, method: str, path: str, *, seconds: float, most: i
             # Some of it may have come with the header.
             if len(body) > most:
                 raise Endless(too_much)
-        return Answer(answer.status, bytes(body), line.getsockname()[0] == line.getpeername()[0])
+        return Answer(answer.status, bytes(body), is_here)
 
 
 class Line(socket.socket):

@@ -21,10 +21,11 @@ Traps of the library that are minded here, by nvml.h (API version 13) and by wha
 - A GPU that sleeps is woken by initialising the library: not done while all of them sleep.
 - The package is `nvidia-ml-py`; the deprecated package `pynvml` has the same module and lacks what is needed.
 
-Not confirmed on a GPU, only on a library that behaves as the sources say: everything that the driver does (`mpmon doctor
---gpu` tries out much of it).  Especially:
-that an event set tells Xids to any user and keeps nothing awake that is awake anyway; that the recovery action is a number
-of 32 bits; which of the three ways of naming pids a driver follows in a container; that the lists of a MIG instance hold
-all its processes; whether the memory of a process that imports CUDA memory contains what it imports.
+Confirmed on an H100 with driver 580: the figures, the lists, and that a process that imports CUDA memory is not counted for
+it (`mpmon explain confirmed`).  There the calls of a round took 2.5 ms of CPU a device, nearly all of it the samples of
+processes; the highest clock took 1.4 ms, the limit of power and MIG 0.2 ms each, PCIe 42 ms.
+Not confirmed on a GPU, only on a library that behaves as the sources say: that an event set tells Xids to any user and keeps
+nothing awake that is awake anyway; that the recovery action is a number of 32 bits; which of the three ways of naming pids a
+driver follows in a container; that the lists of a MIG instance hold all its processes.
 A helper whose thread is stuck in the kernel is killed like any other, but is gone only when the kernel lets go of it.
 """

@@ -97,6 +97,8 @@ def sample(pid: int, function: str, proc: Proc | None = None) -> NativeStack:
         rows = native_samples(proc or Proc(), pid, [pid], 1.0)
         if function in functions(rows[0]):
             return rows[0]
+    if any(frame.function is None and frame.library == os.path.realpath(sys.executable) for frame in rows[0].frames):
+        pytest.skip("this Python has no names of its inner functions")
     raise AssertionError(rows)
 
 
