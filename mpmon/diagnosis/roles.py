@@ -379,7 +379,9 @@ class _Reader:
     def _rank(self) -> Role | None:
         environment = self.process.environment or {}
         inherited = self.others.get(self.parent or 0)
-        number = _integer(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+        # The environment of a forked process is that of the program it comes from, which may have ended.
+        own = environment if not self.process.forked else {}
+        number = _integer(own, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
         if number is not None and (inherited is None or inherited.kind != "rank") and self._python():
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, ("_wrap",))

@@ -134,8 +134,11 @@ class SnapshotIndex:
 
     @cached_property
     def stacks(self) -> dict[ThreadKey, Stack]:
-        """Stacks by thread."""
-        return self.memory.same("stacks", _by_thread, self.snapshot.stacks)
+        """Stacks by thread, of those that are in Python code.
+
+        A thread of a library that has called Python once, as autograd's for a GPU, keeps a thread state without frames.
+        """
+        return self.memory.same("stacks", _in_python, self.snapshot.stacks)
 
     @cached_property
     def native_facts(self) -> dict[ThreadKey, NativeFact]:
@@ -353,6 +356,15 @@ def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:
     return {(row.pid, row.tid): row for row in rows}
 
 
+def _in_python(rows: Iterable[Stack]) -> dict[ThreadKey, Stack]:
+    return {(row.pid, row.tid): row for row in rows if _is_in_python(row)}
+
+
+def _is_in_python(row: Stack) -> bool:
+    """Or the main thread, which may have left the program's code for good."""
+    return bool(row.frames) or row.tid == row.pid
+
+
 def _native_facts(rows: Iterable[NativeStack]) -> dict[ThreadKey, NativeFact]:
     facts = ((row, native_fact(row)) for row in rows)
     return {(row.pid, row.tid): fact for row, fact in facts if fact}
@@ -412,5 +424,5 @@ def _clients(roles: Mapping[int, Role]) -> dict[int, list[int]]:
 def _threads_by_pid(rows: Iterable[Stack]) -> dict[int, list[ThreadKey]]:
     found: dict[int, list[ThreadKey]] = defaultdict(list)
     for row in rows:
-        found[row.pid].append((row.pid, row.tid))
+        found[row.pid] += [(row.pid, row.tid)] if _is_in_python(row) else []
     return found
