@@ -177,7 +177,8 @@ def test_a_device_that_tells_no_xids(looks: Looks) -> None:
 
 def test_a_process(looks: Looks) -> None:
     taken = time.time() - 0.5
-    looks.at(Scenario(gpus=2).process(gpu=1, pid=ROOT, memory=20 * GIB, sm=97, at=taken), snapshot(process(ROOT)))
+    scenario = Scenario(gpus=2).process(gpu=1, pid=ROOT, memory=20 * GIB, sm=97, at=taken).process(gpu=1, pid=NOBODY)
+    looks.at(scenario, snapshot(process(ROOT)))
     row = looks.user(ROOT)
     assert (row.gpu_uuid, row.kinds, row.memory_bytes, row.sm_percent) == (uuid(1), ("compute",), 20 * GIB, 97.0)
     assert row.sample_age_s is not None
@@ -266,22 +267,29 @@ def test_a_list_that_is_refused(looks: Looks) -> None:
 
 
 def test_no_sample_is_idle(looks: Looks) -> None:
-    looks.at(Scenario().process(gpu=0, pid=NOBODY))
+    looks.at(Scenario().process(gpu=0, pid=NOBODY).process(gpu=0, pid=ROOT))
     assert (looks.user(NOBODY).sm_percent, looks.user(NOBODY).sample_age_s) == (0.0, None)
     assert looks.user(NOBODY).reasons == {
         "sample_age_s": "the driver has no sample of it", "pid": NOT_VISIBLE, "name": NOT_VISIBLE,
     }  # fmt: skip
 
 
+def test_the_load_of_a_device_is_that_of_its_only_process(looks: Looks) -> None:
+    scenario = Scenario(utilization=83).process(gpu=0, pid=ROOT, sm=5)
+    looks.at(scenario.fails("nvmlDeviceGetProcessUtilization", NOT_SUPPORTED))
+    assert (looks.user(ROOT).sm_percent, looks.user(ROOT).sample_age_s) == (83.0, 0.0)
+
+
 def test_samples_that_are_not_supported_are_unknown(looks: Looks) -> None:
-    looks.at(Scenario().process(gpu=0, pid=ROOT).fails("nvmlDeviceGetProcessUtilization", NOT_SUPPORTED))
+    scenario = Scenario().process(gpu=0, pid=ROOT).process(gpu=0, pid=NOBODY)
+    looks.at(scenario.fails("nvmlDeviceGetProcessUtilization", NOT_SUPPORTED))
     assert looks.user(ROOT).sm_percent is None
     assert looks.user(ROOT).reasons["sm_percent"] == "not supported by this GPU"
 
 
 def test_the_newest_sample_counts(looks: Looks) -> None:
     now = time.time()
-    scenario = Scenario().process(gpu=0, pid=ROOT)
+    scenario = Scenario().process(gpu=0, pid=ROOT).process(gpu=0, pid=NOBODY)
     looks.at(scenario.sample(0, ROOT, 90, at=now - 1).sample(0, ROOT, 10, at=now - 0.5).sample(0, ROOT, 50, at=now - 2))
     assert looks.user(ROOT).sm_percent == 10.0
 
@@ -401,7 +409,7 @@ def test_pids_inside_of_a_container_are_translated(looks: Looks) -> None:
     job = snapshot(process(ROOT, namespace_pid=NOBODY), OpenFile(pid=ROOT, object="device:/dev/nvidia0"))
     looks.at(Scenario().process(gpu=0, pid=NOBODY, memory=GIB), job)
     assert looks.user(ROOT).memory_bytes == GIB
-    assert looks.user(ROOT).reasons.keys() == {"sample_age_s"}
+    assert looks.user(ROOT).reasons == {}
     assert looks.report.ok
 
 
@@ -415,7 +423,8 @@ def test_pids_two_processes_have_in_their_containers_are_not_translated(looks: L
 
 
 def test_what_did_not_change_stays_the_same_object(looks: Looks) -> None:
-    scenario = Scenario(gpus=2).process(gpu=0, pid=ROOT).process(gpu=1, pid=ROOT + 1, memory=GIB).instance(1, 1)
+    scenario = Scenario(gpus=2).process(gpu=1, pid=ROOT + 1, memory=GIB).instance(1, 1)
+    scenario.process(gpu=0, pid=ROOT).process(gpu=0, pid=NOBODY)
     before = looks.at(scenario)
     after = looks.round()
     assert after.gpu_processes is before.gpu_processes

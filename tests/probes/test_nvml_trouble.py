@@ -61,7 +61,7 @@ def ends_for_good(looks: Looks) -> None:
 
 
 def test_a_device_that_blocks_stops_no_other(looks: Looks) -> None:
-    scenario = Scenario(gpus=3).process(gpu=0, pid=ROOT, sm=70, memory=GIB).process(gpu=1, pid=ROOT + 1, sm=70)
+    scenario = Scenario(gpus=3, utilization=70).process(gpu=0, pid=ROOT, memory=GIB).process(gpu=1, pid=ROOT + 1)
     before = looks.at(scenario)
     began = time.time()
     looks.at(scenario.hangs(POWER, gpu=0))

@@ -62,7 +62,10 @@ class Device:
         self.parts = tuple(instance.row(call, uuid) for instance in self._instances)
         if started >= self._lists_at + self._settings.lists_every_s:
             self._lists_at = started
-            self.users = self._users.read(call, handle, uuid=uuid, total=total, instances=self._instances, now=at)
+            self.users = self._users.read(
+                call, handle, uuid=uuid, total=total, busy=facts.values["utilization_percent"],
+                instances=self._instances, now=at,
+            )  # fmt: skip
         if self._users.problem:
             facts.reasons["gpu_processes"] = self._users.problem
         self.gpu = self._row(facts, at)

@@ -275,7 +275,6 @@ SLOWLY = (
     Reader(("power_limit_watts",), _power_limit),
     Reader(("temperature_celsius",), _temperature),
     Reader(("sm_clock_mhz",), _sm_clock),
-    Reader(("sm_clock_max_mhz",), _sm_clock_max),
     Reader(("memory_clock_mhz",), _memory_clock),
     Reader(("clock_event_reasons",), _clock_events),
     Reader(("ecc_uncorrected",), _ecc),
@@ -284,5 +283,6 @@ SLOWLY = (
     Reader(("compute_mode",), _compute_mode),
     Reader(("persistence",), _persistence),
 )
-ONCE = (Reader(("bus_id",), _bus_id),)
+ONCE = (Reader(("bus_id",), _bus_id), Reader(("sm_clock_max_mhz",), _sm_clock_max))
+"""What a device has for good; the highest clock takes 2 ms of CPU on an H100."""
 PCIE = (Reader(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), _pcie),)
