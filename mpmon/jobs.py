@@ -86,12 +86,22 @@ def _ask(highest: int, stdin: TextIO, stderr: TextIO) -> int:
         print(f"which job? [1-{highest}, Enter for 1, q to leave] ", end="", file=stderr, flush=True)
         answer = stdin.readline()
         if not answer or answer.strip() in ("q", "Q"):
-            raise CannotTell("no job was chosen", "give its pid: mpmon PID")
+            raise not_chosen()
         if not answer.strip():
             return 1
         number = numeral(answer.strip())
         if number and number <= highest:
             return number
+
+
+def not_chosen() -> CannotTell:
+    """What to raise when the user chooses none."""
+    return CannotTell("no job was chosen", "give its pid: mpmon PID")
+
+
+def in_two_lines(job: Job) -> tuple[str, str]:
+    """What it is, and what is known about it."""
+    return _name(job), _facts(job)
 
 
 def describe(job: Job) -> str:

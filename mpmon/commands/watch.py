@@ -84,6 +84,13 @@ def root_pid(given: Namespace) -> int:
         for job in found:
             print(f"  {jobs.describe(job)}", file=sys.stderr)
         raise UsageError("several jobs run here.", "Give the PID of one of these.")
+    if len(found) > 1 and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from mpmon.tui.picker import pick
+
+        index = pick([jobs.in_two_lines(job) for job in found])
+        if index is None:
+            raise jobs.not_chosen()
+        return found[index].root_pid
     return jobs.choose(found, sys.stdin, sys.stderr).root_pid
 
 
