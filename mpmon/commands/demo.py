@@ -21,6 +21,7 @@ def run(arguments: list[str]) -> int:
     show.sink(given)  # Contradictory options are reported before a job is started.
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
         tell(f"demo job {running.pid}: {running.label}")
+        given.about = f"demo: {running.label}"
         status = live.watch(given, running.pid)
     tell("the demo job was ended")
     return status

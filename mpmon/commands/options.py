@@ -80,6 +80,7 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
 
 def add_watching(parser: argparse.ArgumentParser) -> None:
     """Options of every command that watches a job."""
+    parser.set_defaults(about="")
     parser.add_argument(
         "--once", action="store_true", help="observe, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
     )

@@ -164,7 +164,7 @@ def _screen(given: Namespace, watch: Watch) -> int:
     options = Options(
         ascii_only=_draws_ascii(given), color=_color(given.color), theme=given.theme, readonly=given.readonly,
         guest=given.readonly and in_browser(), interval=given.interval or LONGEST_S, export=text.render,
-        document=document.render_pretty, save=_save, send=send, environment=environment,
+        document=document.render_pretty, save=_save, send=send, environment=environment, about=given.about,
     )  # fmt: skip
     return run(watch, options)
 

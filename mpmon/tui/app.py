@@ -202,7 +202,9 @@ class MonitorApp(App[int]):
         if shown is not None and (self._scene is None or self._scene.observation is not shown):
             self._scene = Scene(shown, self._scene)
         marks = ("read-only",) if self._options.readonly else ()
-        display = Display(self._watch.title, self._watch.live, (*marks, *self._player.marks()), self._news())
+        display = Display(
+            self._watch.title, self._watch.live, (*marks, *self._player.marks()), self._news(), self._options.about
+        )
         for screen in self.screen_stack:
             if isinstance(screen, Framed):
                 screen.display_state = display

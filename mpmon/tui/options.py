@@ -36,6 +36,8 @@ class Options:
     """Offer no signals."""
     guest: bool = False
     """Whoever looks did not start mpmon: offer nothing but looks, so neither files nor secrets."""
+    about: str = ""
+    """One line on what is watched, where somebody knows it: the scene of a demo."""
     interval: float = 1.0
     """Seconds between rounds, to tell a slow look from a silent one."""
     export: Callable[[Observation], str] | None = None

@@ -29,6 +29,8 @@ class Display(NamedTuple):
     """Words on the state of the display, such as "paused"."""
     news: str = ""
     """One line to tell: the watch ended or failed, or a probe has a problem; empty when all is well."""
+    about: str = ""
+    """One line on what is watched, while there are no news."""
 
 
 class Framed(Screen[None]):
@@ -95,7 +97,8 @@ class Framed(Screen[None]):
 
     def _show_head(self) -> None:
         self.head.show(self._headline())
-        self.news.tell(self.display_state.news)
+        news, about = self.display_state.news, self.display_state.about
+        self.news.tell(news or about, "warn" if news else "dim")
 
     def _headline(self) -> Line:
         state = self.display_state

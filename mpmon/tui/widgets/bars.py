@@ -39,9 +39,9 @@ class NewsBar(Bar):
     NewsBar.-shown { display: block; }
     """
 
-    def tell(self, news: str) -> None:
+    def tell(self, news: str, style: str = "warn") -> None:
         """Shows the news; empty takes the line away."""
-        self.show(plain(news, "warn"))
+        self.show(plain(news, style))
         self.set_class(bool(news), "-shown")
 
 
