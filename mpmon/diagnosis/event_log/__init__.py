@@ -1,8 +1,8 @@
 """What happened while mpmon watched, in order: a fold over diagnosed snapshots.
 
 `lives` reports which processes started and ended, `changes` compares one round with the previous one.
-Unchanged facts are not reported, so a job that hangs for hours adds one line; nor are probe failures that the next round
-no longer has.
+Unchanged facts are not reported, so a job that hangs for hours adds one line; nor are probe failures that are gone in the
+next round.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mpmon.diagnosis.hosts import told_event
 from mpmon.model import NOT_PYTHON, ProbeReport, Snapshot
 
 LONGEST = 500
-"""Events that are kept."""
+"""Most events that are kept."""
 
 
 LASTS_S = 30.0
-"""A probe's problem of this age is reported even if the probe did not run again."""
+"""Once a probe's problem is this old, it is reported even if the probe did not run again."""
 
 
 class _Complaint(NamedTuple):
@@ -30,7 +30,7 @@ class _Complaint(NamedTuple):
     since: float
     """Seconds since the epoch."""
     samples: int = 1
-    """How many runs in a row had it."""
+    """Number of consecutive runs that had it."""
 
     def lasts(self, now: float) -> bool:
         """Whether it is more than temporary."""
@@ -80,7 +80,7 @@ class EventLog:
         return [event for change in CHANGES for event in change(self._before, now)]
 
     def _of_bottleneck(self, snapshot: Snapshot, diagnosis: Diagnosis) -> list[Event]:
-        """A different bottleneck than before; that none was clear in between is not reported."""
+        """A bottleneck other than the last one reported; a phase without a clear one is not reported."""
         found = diagnosis.bottleneck
         if found is None or found.pids == self._bottleneck:
             return []
@@ -99,7 +99,7 @@ class EventLog:
         return found
 
     def _of_probes(self, told: dict[str, str], at: float) -> list[Event]:
-        """Probes with a new problem, or with none any more. These events are not problems of the job."""
+        """Probes with a new problem, or whose problem is over. These events are not problems of the job."""
         failed = [f"{name}: {problem}" for name, problem in told.items() if self._told.get(name) != problem]
         works = [f"{name}: works again" for name in self._told if name not in told]
         return [

@@ -22,12 +22,12 @@ class Round(NamedTuple):
         return all(row.ended for row in self.snapshot.processes if row.host or not self.snapshot.nodes)
 
     def event(self, kind: str, summary: str, *, pids: tuple[int, ...] = (), bad: bool = False) -> Event:
-        """Something that was noticed in this round."""
+        """An event noticed in this round."""
         return Event(at=self.snapshot.taken_at, kind=kind, summary=summary, pids=pids, bad=bad)
 
 
 def verdict(before: Round | None, now: Round) -> Iterator[Event]:
-    """The job hangs, hangs no longer, became slow or healthy again."""
+    """The job hangs, no longer hangs, became slow, or is healthy again."""
     was = before.diagnosis.verdict if before else Verdict.UNKNOWN
     found = now.diagnosis
     if found.verdict is was or now.over:
@@ -44,7 +44,7 @@ def verdict(before: Round | None, now: Round) -> Iterator[Event]:
 
 
 def findings(before: Round | None, now: Round) -> Iterator[Event]:
-    """Findings, which are the same while they name the same suspects for the same cause."""
+    """Findings that began, changed or ended; cause and suspects identify a finding."""
     known = {_of(row): row for row in before.diagnosis.findings} if before else {}
     present = {_of(row): row for row in now.diagnosis.findings}
     for key, row in present.items():
@@ -67,7 +67,7 @@ def _of(row: Finding) -> tuple[str, frozenset[int]]:
 
 
 def remarks(before: Round | None, now: Round) -> Iterator[Event]:
-    """Remarks, which are the same while they are about the same processes and device."""
+    """Remarks that began or ended; topic, processes and devices identify a remark."""
     known = {_about(row): row for row in before.diagnosis.remarks} if before else {}
     present = {_about(row): row for row in now.diagnosis.remarks}
     for key, row in present.items():

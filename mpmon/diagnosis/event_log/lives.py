@@ -46,7 +46,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """How one ended."""
+    """How a process ended."""
 
     who: Known
     how: str
@@ -67,10 +67,10 @@ class Lives:
         self._hosts: frozenset[int] = frozenset()
         """Numbers of the machines that were sampled."""
         self._last_ranks: frozenset[str] = frozenset()
-        """Roles of ranks that had a process which ended."""
+        """Roles of ranks of which a process has ended."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[Lives, list[Event]]:
-        """With one more round, and what happened in it."""
+        """The same with one more round added, and the events of that round."""
         new = Lives()
         new._seen = snapshot.processes, diagnosis.processes
         if self._is_settled and _says_the_same(self._seen, new._seen):
@@ -102,7 +102,7 @@ _Seen = tuple[tuple[Process, ...], tuple[ProcessView, ...]]
 
 
 def _says_the_same(before: _Seen, now: _Seen) -> bool:
-    """The same processes are there, as alive as before and with the same names."""
+    """The same processes exist, none has ended since, and their names, roles and parents are unchanged."""
     processes, views = others(before[0], now[0]), others(before[1], now[1])
     if processes is None or views is None:
         return False
@@ -189,7 +189,7 @@ T = TypeVar("T")
 
 
 def _groups(rows: list[T], alike: Callable[[T], object]) -> list[list[T]]:
-    """Groups of equal ones, in the order of their first members."""
+    """Rows grouped by `alike`, in the order of each group's first member."""
     groups: dict[object, list[T]] = {}
     for row in rows:
         groups.setdefault(alike(row), []).append(row)

@@ -1,6 +1,6 @@
 """The kinds of rows that describe a library in its file in this folder.
 
-A row names functions of a file, by the end of its path and by their last names: these are the same in every installation.
+A row names functions by the end of their file's path and by their unqualified names: both are the same in every installation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 class Wait(Enum):
     """Kinds of waits."""
 
-    # By identity, as they are compared: the hash of an Enum is a call of a function in Python.
+    # Members are compared by identity, so hash by identity too: Enum's own hash is a Python function call.
     __hash__ = object.__hash__
 
     LOADER_BATCH = auto()
@@ -49,7 +49,7 @@ class Wait(Enum):
     STORE_KEY = auto()
     """A key of the store of torch.distributed that another client must set."""
     REMOTE_CALL = auto()
-    """An answer of another process to a call by torch.distributed.rpc."""
+    """Another process's answer to a torch.distributed.rpc call."""
     REMOTE_END = auto()
     """A graceful shutdown of torch.distributed.rpc: serves the other processes until all of them have entered it."""
     LAUNCHER = auto()
@@ -65,7 +65,7 @@ class Wait(Enum):
     GPU = auto()
     """Sleeps until its GPU has finished its work; only the GPU can tell whether that makes progress."""
     TIMER = auto()
-    """A timer that was set up waits for its time, and will act then."""
+    """An armed timer waits until it is due, and will act then."""
     # What only the kernel reports:
     SLEEP = auto()
     FUTEX = auto()
@@ -109,32 +109,32 @@ class WaitRow(msgspec.Struct, frozen=True):
     """The end of its path."""
     functions: frozenset[str]
     words: str = ""
-    """Its name for people; by default the function's name."""
+    """What messages call it; by default the function's name."""
     called: str | None = None
-    """The frame it must have called last; empty: it must be the innermost frame itself."""
+    """The function of the frame that it called; empty: it must be the innermost frame itself."""
     encloses: bool = False
     """It calls other waiting functions, whose names are more specific."""
 
 
 class PollRow(msgspec.Struct, frozen=True):
-    """What a polling loop waits for, by what it tests."""
+    """What a polling loop waits for, inferred from what it tests."""
 
     kind: Wait
     names: frozenset[str]
-    """Of methods, or of attributes with a dot before them."""
+    """Names of methods, or of attributes with a leading dot."""
     words: str
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
-    """A process that works on request, and is idle, as expected, without requests."""
+    """A process that works on request; without requests it is idle, as expected."""
 
     kind: str
     """Its name without its number: `pool worker`."""
     functions: Functions
     """Frames that only such a process has."""
     number: str = ""
-    """The local variable of that frame with its number; without one, the number is its position among the workers of the same
-    process.
+    """The local variable of that frame that holds its number; if empty, the number is its position among the workers of the
+    same process.
     """
     process_name: str = ""
     """The process name that the library sets, proc_pid_comm(5)."""
@@ -192,7 +192,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     serves_in_turn: tuple[Functions, ...] = ()
     """Loops that accept connections, and serve them in turn unless each gets its own thread or process."""
     turns: tuple[Functions, ...] = ()
-    """Below such a frame of an event loop a callback runs, and the loop does nothing else until it returns."""
+    """Frames of an event loop that run a callback, during which the loop does nothing else."""
     only_waits: tuple[Functions, ...] = ()
     """Functions that wait in a system call and call no user code."""
 

@@ -8,7 +8,7 @@ LIBRARY = Library(
     waits=(
         waits(Wait.EXIT, "/threading.py", "_shutdown", "threads to end"),
         waits(Wait.JOIN_THREAD, "/threading.py", "join _wait_for_tstate_lock", "a thread to end"),
-        # A timer that is cancelled is told so by the event that it waits in.
+        # Cancelling a timer sets the event that its thread waits for.
         waits(Wait.TIMER, "/threading.py", "run", "a timer's time to come", called="wait"),
         waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a thread queue"),
         waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "a threading event"),

@@ -1,4 +1,4 @@
-"""torch itself: its way to start processes, backward passes, the shared memory manager."""
+"""torch itself: how it starts processes, backward passes, the shared memory manager."""
 
 from __future__ import annotations
 

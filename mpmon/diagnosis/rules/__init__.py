@@ -1,5 +1,6 @@
-"""The rules: one file per cause.  For each recorded hang exactly one rule matches the stuck set, in whatever order they are tried
-(`tests/scores`): `parts` separates what two rules could match.  If two match an unknown stuck set, the first in `RULES` wins.
+"""The rules: one file per cause.  For each recorded hang exactly one rule matches the stuck set, regardless of the order in which
+they are tried (`tests/scores`): `parts` separates cases that two rules could match.  If two match an unknown stuck set, the
+first in `RULES` wins.
 
 The graph says *who* blocks the others; a rule only says *why*, in a sentence, with evidence that can be checked by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).
@@ -49,7 +50,7 @@ from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 
 class Rule(Protocol):
-    """What the module of a rule offers."""
+    """The interface of a rule's module."""
 
     __doc__: str | None
 
@@ -60,12 +61,12 @@ class Rule(Protocol):
 
     @property
     def NEEDS(self) -> frozenset[str]:  # noqa: N802  a constant of the module
-        """Tables without which the cause cannot be decided, of those in `mpmon.diagnosis.missing_data.FACTS`."""
+        """The tables of `mpmon.diagnosis.missing_data.FACTS` without which the cause cannot be decided."""
         ...
 
     @staticmethod
     def match(stuck: StuckSet) -> Match | None:
-        """What the rule says about a stuck set, `None` if it does not match."""
+        """The rule's explanation of a stuck set; `None` if it does not match."""
         ...
 
 
@@ -102,4 +103,4 @@ RULES: tuple[Rule, ...] = (
     worker_stuck,
     main_stuck,
 )
-"""The most special first."""
+"""The most specific first."""

@@ -21,7 +21,7 @@ NEEDS = frozenset({"stacks", "flight_records"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """All ranks are in collectives: of different names, or of the same and not in the same one."""
+    """All ranks are in collectives, but of different names, or of the same name and still not in the same operation."""
     found = split(stuck)
     tell = _TELLS.get(found.how) if found else None
     return tell(stuck, found) if tell and found else None
@@ -54,7 +54,7 @@ def _common_place(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
 
 
 def _not_the_same(_: StuckSet, found: Split) -> Match:
-    """All ranks in operations of the same name, which their numbers, sizes or types show to be different ones."""
+    """All ranks are in operations of the same name, but their numbers, sizes or types show that the operations differ."""
     evidence = found.numbers.evidence
     return Match(
         summary=f"all ranks are in {_operation(found)}, but not in the same one: {'; '.join(evidence)}",
@@ -68,7 +68,7 @@ def _not_the_same(_: StuckSet, found: Split) -> Match:
 
 
 def _other_line(stuck: StuckSet, found: Split) -> Match:
-    """All ranks in an operation of the same name, called from different lines: in another group, or out of step."""
+    """All ranks are in an operation of the same name, but called from different lines: in different groups, or out of step."""
     words = [f"{names_of(stuck, keys)} at {place}" for place, keys in found.few_first]
     return Match(
         summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
@@ -82,7 +82,7 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
 
 
 def _other_root(stuck: StuckSet, found: Split) -> Match:
-    """Ranks in an operation with a root, but some of them name another one than the others."""
+    """Ranks are in an operation that has a root, but some ranks name a different root."""
     said = [
         f"{stuck.job.role(key[0]).name} with {found.name}={named_root(key, stuck.job)[found.name]}"
         for key in found.others
@@ -126,7 +126,7 @@ def _in_group(stuck: StuckSet, key: ThreadKey) -> str:
 
 
 def _other_argument(stuck: StuckSet, found: Split) -> Match:
-    """All ranks in the same operation, but one of them with another value at hand: another group, size or dtype."""
+    """All ranks are in the same operation, but a local variable differs on some: another group, size or dtype."""
     names = ", ".join(stuck.job.role(key[0]).name for key in found.odd)
     place = stuck.job.place(found.odd[0])
     return Match(
@@ -144,7 +144,7 @@ def _other_argument(stuck: StuckSet, found: Split) -> Match:
 
 
 def _two_threads(stuck: StuckSet, found: Split) -> Match:
-    """Ranks use the group from two threads, and the turns differ."""
+    """Ranks use the group from two threads, and the order of operations differs between ranks."""
     keys = {key for row in found.groups.values() for key in row}
     said = [
         f"{stuck.job.role(key[0]).name}: thread {stuck.job.thread_name(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"

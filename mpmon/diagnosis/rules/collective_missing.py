@@ -26,7 +26,7 @@ NEEDS = frozenset({"stacks", "flight_records"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
+    """Some ranks reduce gradients while others are in a different collective, or some are no longer in any collective."""
     if absent := absent_party(stuck):
         return _never_came(stuck, absent)
     if stuck.nobody and stuck.nobody.reason is Absent.RANK_EXITS:
@@ -37,7 +37,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
-    """Processes in a barrier of multiprocessing, and those who should come wait for something else."""
+    """Processes wait in a multiprocessing barrier, and the missing parties wait for something else."""
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     does = several([f"{_names(stuck, [key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
     return Match(
@@ -50,7 +50,7 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
 
 
 def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
-    """The script of a rank is over, by an error or by its end, and a thread that is no daemon keeps its process."""
+    """A rank's script has ended, normally or with an error, and a non-daemon thread keeps its process alive."""
     names = several([stuck.job.role(pid).name for pid in nobody.blame])
     waiting = [key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     return Match(
@@ -90,7 +90,7 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
 
 
 def _left(stuck: StuckSet, found: Split) -> Match:
-    """Ranks that wait for something else, which only those in the collective could bring."""
+    """The absent ranks wait for something that only the ranks in the collective could provide."""
     does = several([
         f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stuck.job.place(key)}" for key in found.odd
     ])  # fmt: skip
@@ -104,7 +104,7 @@ def _left(stuck: StuckSet, found: Split) -> Match:
 
 
 def _left_without_key(stuck: StuckSet, found: Split) -> Match:
-    """Those in a collective have gone past the place at which they were to set a key for most others."""
+    """The ranks in a collective have passed the point where they should have set a store key that most ranks wait for."""
     there = found.odd[0]
     return Match(
         summary=f"{_names(stuck, found.others)} wait for a key of the store{stuck.at(found.others[0])}, and "

@@ -17,7 +17,7 @@ NEEDS = frozenset({"stacks", "blocked"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root stands in a debugger's prompt."""
+    """The root is at a debugger's prompt, or all writers to a member's `input()` are stuck."""
     if stuck.wait_state().kind is not Wait.DEBUGGER:
         return _unanswered(stuck)
     return Match(
@@ -28,7 +28,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _unanswered(stuck: StuckSet) -> Match | None:
-    """`input()` from a pipe, whose only writers are stuck themselves: they wait for the end or output of the one that asks."""
+    """`input()` from a pipe whose only writers are stuck themselves: they wait for the end or output of its reader."""
     asks = unanswered_prompt(stuck)
     writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)] if asks else []
     if asks is None:

@@ -19,7 +19,7 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The goal is at interpreter exit, or in what a library does after it, and waits for its own threads."""
+    """The goal is at interpreter exit, or in library code that runs after it, and waits for its own threads."""
     exiting = [
         key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or _is_after_script(stuck, key)
     ]
@@ -50,7 +50,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
-    """The main thread in a function of atexit: no frame of a module is left below it."""
+    """The main thread is in an atexit function: its outermost frame is not a `<module>` any more."""
     stack = stuck.job.stacks.get(key) if key[0] == key[1] else None
     outermost = stack.frames[-1] if stack and stack.frames else None
     joins = stuck.wait_state(key).kind is Wait.JOIN_THREAD
@@ -58,7 +58,7 @@ def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
 
 
 def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
-    """A child that is not a daemon is joined at exit (multiprocessing.util._exit_function)."""
+    """A non-daemon child is joined at exit (multiprocessing.util._exit_function)."""
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) or stuck.root is None or exiting != stuck.goal:
         return None
     return Match(

@@ -18,7 +18,7 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A child of a fork waits for a lock, and nobody in its process can hold it."""
+    """A forked child waits for a lock that no thread of its process can hold."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.LOCKED_AT_FORK:
         return None
     fact = stuck.native_fact()

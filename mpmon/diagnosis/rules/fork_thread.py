@@ -18,7 +18,7 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A forked child waits for a thread, and has none."""
+    """A forked child waits for another of its threads, and has none."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.LEFT_IN_PARENT or stuck.root is None:
         return None
     hands_over = deliverer_in_parent(stuck.job, stuck.root)

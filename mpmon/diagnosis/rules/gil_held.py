@@ -21,8 +21,8 @@ NEEDS = frozenset({"stacks", "blocked"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
-    perhaps only those could bring.
+    """The root owns a GIL that other threads wait for: it computes in native code, or waits there for something that
+    perhaps only those threads could provide.
     """
     owner = keeps_gil(stuck) or _waits_with_gil(stuck)
     if owner is None:
@@ -41,6 +41,6 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
-    """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
+    """Code normally releases the GIL before it waits; a blocked thread that holds it keeps all others from running."""
     rests = (key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED)
     return next((key for key in rests if starves_others(stuck.job, key)), None)

@@ -23,12 +23,12 @@ NEEDS = frozenset({"blocked", "handles"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root waits for somebody outside the job, or in the kernel for a device."""
+    """The root waits for a party outside the job, or in the kernel for a device."""
     blocked = stuck.blocked()
     if stuck.motion() is not Motion.NOT_SCHEDULED or blocked is None:
         return None
     uninterruptible = stuck.ending is Ending.LEAF and blocked.state == "D"
-    # What Python code does with a file the rules about its role tell; another program has nothing else to show.
+    # File waits of Python code are left to the rules about its role; of another program nothing else can be seen.
     in_file = stuck.ending is Ending.LEAF and stuck.wait_state().kind is Wait.FILE
     device = _device(stuck) if in_file else None
     if is_at_exit(stuck) or not (is_outside(stuck) or uninterruptible or device or is_other_program(stuck)):

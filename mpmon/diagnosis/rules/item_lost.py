@@ -26,7 +26,7 @@ NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
 _FOR_THEM = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.LAUNCHER, Wait.EXIT})
-"""Waits of those who only wait for the others to end."""
+"""Waits for nothing but the end of other processes or threads."""
 
 
 _OF_MESSAGES = COMES_BY_READING | {Wait.QUEUE_PUT, Wait.PIPE_WRITE}
@@ -45,7 +45,7 @@ _ADVICE = {
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """Somebody waits for a servant, and all servants are idle; or for an event that only waiters could set."""
+    """A thread waits for producers or workers, all of which are idle; or for an event that only waiters could set."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _never_set(stuck)
     if stuck.nobody is None or stuck.root is None or stuck.nobody.reason not in _ADVICE:
@@ -58,7 +58,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _never_set(stuck: StuckSet) -> Match | None:
-    """An event, condition or barrier between processes: everybody alive who has it waits as well."""
+    """An event, condition or barrier between processes: every live process that shares it is waiting too."""
     if absent_party(stuck) or kept_until_end(stuck):
         return None
     waiting = stuck.members_in(Wait.PROCESS_EVENT)
@@ -68,7 +68,7 @@ def _never_set(stuck: StuckSet) -> Match | None:
     ):
         return None
     if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers):
-        # It would be set if a message came or went: they wait for each other.
+        # It would be set once a message was sent or received: a mutual wait, not a lost item.
         return None
     names = several([stuck.job.role(key[0]).name for key in waiting])
     return Match(

@@ -22,11 +22,11 @@ CAUSE = "link-stalled"
 NEEDS = frozenset({"blocked", "handles"})
 
 MOST_CONNECTIONS = 8
-"""That are told as evidence."""
+"""Most connections listed as evidence."""
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """Bytes that the set waits for are sent again and again."""
+    """Bytes that the stuck set waits for are resent repeatedly."""
     found = stalls(stuck)
     if not found:
         return None

@@ -51,7 +51,7 @@ def match(stuck: StuckSet) -> Match | None:
         or left_connection(stuck)
         or loop_keeper(stuck)
     ):
-        # Who answers whom is not all there is to it.
+        # The cycle is not the whole story: another rule names the cause.
         return None
     has_lock = any(edge.holder_known for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge))
     if not has_lock and not all(_holds(stuck, key) for key in stuck.root_blockers):
@@ -82,8 +82,8 @@ def _advice(stuck: StuckSet) -> str:
 
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits in what another one has the other end of, also in the tasks of an event loop; for the end of a program that reads
-    the input it was given; or in a collective, for one that waits for its ranks by way of others.
+    """It waits for a lock, or for the other end of a pipe, queue or socket, also in tasks of an event loop; for the end of a
+    program that reads its given input; or in a collective, for a rank that waits, through other processes, for the ranks in it.
     """
     kind = stuck.wait_state(key).kind
     if kind is Wait.EVENT_LOOP:
@@ -101,8 +101,8 @@ def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:
-    """Consumers of one queue: one reads, the other stands in line for the queue's own lock. That each has the pipe open does
-    not make it one who writes.
+    """Two consumers of one queue: one reads, the other waits for the queue's own lock. Having the pipe open does not make a
+    consumer a writer.
     """
     edge = stuck.graph.node(waiter).edge
     getting = all(stuck.wait_state(key).kind is Wait.QUEUE_GET for key in (waiter, holder))
@@ -116,7 +116,7 @@ def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:
 
 
 def _through_manager(stuck: StuckSet) -> Match | None:
-    """Clients of a manager whose objects each wait for what another client does."""
+    """Clients of a manager whose calls each wait for another client's action."""
     clients, calls = exchanging(stuck), client_calls(stuck)
     if not clients:
         return None
@@ -131,7 +131,7 @@ def _through_manager(stuck: StuckSet) -> Match | None:
 
 
 def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
-    """Who has a lock waits, among others, for one that cannot come without that very lock: a barrier inside of the lock."""
+    """A lock holder waits, among others, for a thread that needs that very lock to arrive: a barrier inside `with lock`."""
     kept = _kept_in_collective(stuck) or _kept_from_waiter(stuck)
     if kept is None:
         return None
@@ -147,7 +147,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
 
 
 def _kept_in_collective(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:
-    """A rank in a collective that has a lock, and those who are not in it because they need that."""
+    """A rank that holds a lock while in a collective, and the ranks that cannot enter it without that lock."""
     found = split(stuck)
     return (found.odd[0], found.others) if found and found.how is Differs.KEEPS_LOCK else None
 
@@ -161,7 +161,7 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in stuck.targets(holder):
             continue
         if waits_for_room(stuck.job, holder):
-            # It has the lock of those who write: who reads is responsible, not who is at writing.
+            # It holds the writers' lock: the reader is responsible, not the current writer.
             continue
         if not _in_line(stuck, waiter, holder):
             return holder, (waiter,)

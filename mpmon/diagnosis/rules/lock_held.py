@@ -38,7 +38,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
-    """The holder was forked while its parent had the lock, or the end of the pipe."""
+    """The holder was forked while its parent held the lock, or had the pipe's end open."""
     heirs, alone = several([stuck.job.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
     keep, were, their = (f"{heirs} keeps", "it was", "its") if alone else (f"{heirs} keep", "they were", "their")
     until, role = "it ends" if alone else "the last of them ends", stuck.role()
@@ -68,7 +68,7 @@ _OF_PIPE = (
 
 
 def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender: ThreadKey) -> Match:
-    """The holder waits for a sign of one who waits for the end of the others."""
+    """The holder waits for an event from a thread that waits for the others to end."""
     return Match(
         summary=f"{_name(stuck, holder)} holds the lock that {_name(stuck, waiter)} waits for, and waits for "
         f"{stuck.wait_state(holder).words}{stuck.at(holder)}, while {_name(stuck, ender)} waits for {stuck.waits_for(ender)}",

@@ -18,7 +18,7 @@ NEEDS = frozenset({"blocked", "semaphores"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A lock between processes, taken by nobody alive."""
+    """A lock between processes is taken, but no live process holds it."""
     found = lost_holder(stuck)
     if found is None or stuck.nobody is None:
         return None

@@ -21,7 +21,7 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The chain ends in the main thread's own code, or comes back to a handler of a signal that interrupted it."""
+    """The chain ends in the main thread's own code, or leads back to a signal handler that interrupted it."""
     if found := _in_handler(stuck):
         return found
     if part(stuck) is not Part.PROGRAM:
@@ -41,7 +41,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _in_handler(stuck: StuckSet) -> Match | None:
-    """A handler waits for those who wait for what it interrupted."""
+    """A signal handler waits for threads that wait for the code it interrupted."""
     if stuck.in_handler is None:
         return None
     key, wait = stuck.in_handler

@@ -20,7 +20,7 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root waits in native code, and nobody is left who works in its process."""
+    """The root waits in native code, and no thread of its process does any work."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.NATIVE or stuck.root is None:
         return None
     if is_at_exit(stuck):
@@ -49,7 +49,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _called_by(stuck: StuckSet, root: ThreadKey) -> str:
-    """For a native thread: in which call of its library somebody waits for it."""
+    """For a native thread, in words: the library call in which a Python thread waits for it; empty if unknown."""
     caller = stuck.caller(root)
     fact = stuck.job.native_facts.get(caller) if caller else None
     if caller is None or fact is None or not fact.called:
@@ -62,6 +62,6 @@ def _awaited(fact: NativeFact | None) -> str:
 
 
 def _joined(stuck: StuckSet) -> int | None:
-    """The thread whose end it waits for."""
+    """The id of the native thread that the root joins."""
     found = stuck.job.joined_thread(stuck.root) if stuck.root else None
     return found[1] if found else None

@@ -19,7 +19,7 @@ NEEDS = frozenset({"blocked", "handles"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A writer is stuck, and who should read waits for the writer's end, or for something that hangs on it."""
+    """A writer is stuck, and its reader waits for the writer to end, or for something that depends on it."""
     if undrained(stuck):
         return None
     for writer in stuck.closed.members:
@@ -50,12 +50,12 @@ def _writes(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits for the writer's end or for something else of the writer, or of others that wait for the writer in their turn."""
+    """It waits for the writer to end or for something else from it, or from others that in turn wait for the writer."""
     if key not in stuck.closed.members:
         return False
     blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
     receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
-    # An event loop that rests does not watch the pipe: there is something to read in it.
+    # An idle event loop cannot be watching the pipe, which has data to read.
     return receives or kind in ENDS | READS | {Wait.EVENT_LOOP}
 
 

@@ -25,7 +25,7 @@ NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A reader of a queue or pipe without a living writer, or whose writers wait for its end."""
+    """A reader of a queue or pipe with no live writer, or whose writers wait for it to end."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_writers(stuck)
     left_alone = stuck.nobody is not None and stuck.wait_state().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
@@ -47,7 +47,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
-    """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
+    """Each process waits for an item from another, and all queues are empty: which one owes an item cannot be seen."""
     if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in readers):
         return None
     if (
@@ -73,7 +73,7 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
 
 
 def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:
-    """What it waits for is no queue, of which another one might put, but a connection with two ends."""
+    """It waits on a two-ended connection, not on a queue that a third process might put into."""
     return any(item.kind == "socket" for item in stuck.job.waits_on(key))
 
 
@@ -85,7 +85,7 @@ def _owed(stuck: StuckSet, owes: Balance) -> str:
 
 
 def _awaited_by_writers(stuck: StuckSet) -> Match | None:
-    """Whoever could put something waits for the end of those who wait for it."""
+    """Every process that could put an item waits for its consumers to end."""
     calls = client_calls(stuck)
     asking = stuck.members_in(Wait.QUEUE_GET)
     readers = [key for key in asking if calls.get(key, "get") == "get"]
@@ -94,7 +94,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     if len(readers) == len(stuck.closed.members) and not calls:
         return _ring(stuck, readers)
     if stuck.in_handler:
-        # It would put something, if the handler of a signal returned.
+        # It would put an item if its signal handler returned.
         return None
     if not readers or not others or len(readers) + len(others) + len(served) < len(stuck.closed.members):
         return None

@@ -22,7 +22,7 @@ NEEDS = frozenset({"stacks", "blocked", "semaphores"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """A writer of a full queue without a living reader, or whose readers wait for its end, or for something else of it."""
+    """A writer to a full queue with no live reader, or whose readers wait for it to end, or for something else from it."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(stuck)
     putting = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.QUEUE_PUT]
@@ -41,7 +41,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _awaited_by_readers(stuck: StuckSet) -> Match | None:
-    """Whoever could take something waits for the end of those who put; also through the queue of a manager."""
+    """Every process that could take an item waits for the producers instead; also through a manager's queue."""
     calls = client_calls(stuck)
     putting = [
         key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
@@ -70,7 +70,7 @@ def _awaited_by_readers(stuck: StuckSet) -> Match | None:
 
 
 def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Match | None:
-    """Whoever could take something out of one queue stands in `put` of another one itself."""
+    """Every process that could take from one queue is itself blocked in `put` on another."""
     queues = {name for key in putting if (row := stuck.job.blocked.get(key)) for name in row.waits_on}
     ends = those_who_only_wait(stuck)
     if stuck.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(stuck.closed.members):

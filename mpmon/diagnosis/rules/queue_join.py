@@ -17,7 +17,7 @@ NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """Somebody joins a process whose feeder thread cannot write."""
+    """A thread joins a process whose feeder thread cannot write."""
     found = undrained(stuck)
     if found is None:
         return None

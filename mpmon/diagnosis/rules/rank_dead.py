@@ -51,7 +51,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _polls_after_crash(stuck: StuckSet) -> Match | None:
-    """A rank polls for something in its own code, and a sibling that could have brought it has crashed."""
+    """A rank polls for something in its own code, and a sibling that could have provided it has crashed."""
     root = stuck.root or stuck.goal
     siblings = stuck.job.children.get(stuck.job.processes[root[0]].ppid, ())
     crashed = [pid for pid in crashed_relatives(stuck.job, root[0]) if pid in siblings]
@@ -68,7 +68,7 @@ def _polls_after_crash(stuck: StuckSet) -> Match | None:
 
 
 def _without_trace(stuck: StuckSet, why: str) -> Match:
-    """The rank's parent has collected it: neither its pid nor its end is known any more."""
+    """The rank's parent has reaped it: neither its pid nor how it ended is known any more."""
     return Match(
         summary=f"a rank is dead: {why}; {stuck.role()} waits for it in {stuck.wait_state().words}",
         evidence=(why,),

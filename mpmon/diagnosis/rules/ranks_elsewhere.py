@@ -22,11 +22,11 @@ NEEDS = frozenset({"stacks", "processes"})
 _MEETING = (Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY, Wait.REMOTE_END)
 
 MOST_PLACES = 8
-"""Places that are named."""
+"""Most places listed as evidence."""
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The chain ends in ranks of the job that are not at hand."""
+    """The chain ends in ranks of the job about which there is no data."""
     if stuck.ending is not Ending.EXTERNAL or stuck.outside is None or not stuck.outside.of_job:
         return None
     if stalls(stuck):
@@ -54,7 +54,7 @@ _SILENT = "Check whether those machines are up, and what runs on them: nothing e
 
 
 def _waiting(stuck: StuckSet) -> list[ThreadKey]:
-    """The ranks at hand that wait for others, whoever asks."""
+    """The visible ranks that wait for others, including those outside the stuck set."""
     members = stuck.members_in(*_MEETING)
     ranks = [(pid, pid) for pid in stuck.job.ranks if stuck.wait_state((pid, pid)).kind in _MEETING]
     return ranks if any(key in ranks for key in members) else members
@@ -67,7 +67,7 @@ def _names(stuck: StuckSet, keys: list[ThreadKey]) -> str:
 
 
 def _places(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
-    """In what they stand and where, those together that stand alike."""
+    """What the ranks wait in and at which line, grouped by both."""
     alike: dict[str, list[ThreadKey]] = {}
     for key in keys:
         alike.setdefault(f"{stuck.wait_state(key).words}{stuck.at(key)}", []).append(key)

@@ -21,10 +21,10 @@ NEEDS = frozenset({"stacks", "processes"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The chain ends in ranks that wait for others to come, or for a key of the store."""
+    """The chain ends in ranks that wait for others to arrive, or for a key of the store."""
     found = meeting(stuck)
     if found and found.how is Missed.OTHERS and stuck.outside and stuck.outside.of_job:
-        # Whether they were started, only the machines know on which they were to run.
+        # Whether they were started can only be seen on the machines they were to run on.
         return None
     return _TELLS[found.how](stuck, found) if found else None
 
@@ -65,7 +65,7 @@ def _other_value(stuck: StuckSet, found: Meeting) -> Match:
 
 
 def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
-    """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
+    """Every thread that could set a key of the store waits, for the key or for those that wait for it."""
     others = [key for key in found.odd if key not in found.waiting]
     ends = [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in others]
     return Match(

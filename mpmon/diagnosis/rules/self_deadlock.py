@@ -42,7 +42,7 @@ _OWN = {
         "A queue's consumer must never put into it: a handler of a log listener must not log there.",
     ),
 }
-"""What only the one who waits could bring: what it is, and what to do."""
+"""What only the waiter itself could provide, in words, and the advice; by reason."""
 
 
 def match(stuck: StuckSet) -> Match | None:
@@ -144,7 +144,7 @@ def _asks_itself(stuck: StuckSet) -> Match:
 
 
 def _joins_own_tasks(stuck: StuckSet) -> Match | None:
-    """A consumer waits until its own task is done."""
+    """A consumer joins a queue while tasks that it took itself are unfinished."""
     found = own_tasks(stuck)
     if found is None:
         return None
@@ -161,7 +161,7 @@ def _joins_own_tasks(stuck: StuckSet) -> Match | None:
 
 
 def _awaits_itself(stuck: StuckSet) -> Match | None:
-    """All tasks of an event loop wait for each other, or for what none of them can do."""
+    """All tasks of an event loop wait for each other, or for something that none of them can provide."""
     tasks = stuck.job.stuck_tasks(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
     task = first(tasks)
     if task is None or len(set(stuck.closed.root_blockers)) != 1:

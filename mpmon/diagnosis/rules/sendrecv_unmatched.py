@@ -19,8 +19,8 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """Every rank is in a point-to-point operation, all in the same direction; or those that name each other are; or one of
-    these sends and the other receives; or all of them lead to one that has gone on to a collective.
+    """All ranks, or those in a cycle, are in point-to-point operations of the same direction; or they send and receive without
+    a match; or all their waits lead to one rank that has gone on to a collective.
     """
     found = split(stuck)
     if found is None:
@@ -42,7 +42,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
-    """One of two sends to the other, which receives from it."""
+    """One rank sends to the other, which receives from it, but the two operations do not match."""
     said = [
         f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
         for key in found.odd
@@ -63,7 +63,7 @@ def _tag(stuck: StuckSet, key: ThreadKey) -> str:
 
 
 def _has_gone_on(stuck: StuckSet, found: Split) -> Match:
-    """One rank in a collective, for which more ranks wait point to point than are in that collective."""
+    """One rank is in a collective, and more ranks wait for it point to point than are in that collective."""
     (end,) = found.odd
     name, word = stuck.job.role(end[0]).name, stuck.wait_state(end).words
     places = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]

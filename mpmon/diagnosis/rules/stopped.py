@@ -17,11 +17,11 @@ from mpmon.diagnosis.waits import Wait
 
 CAUSE = "stopped"
 NEEDS = frozenset[str]()
-"""The state of a process may be read by anybody."""
+"""Any user may read the state of a process."""
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is stopped, or holds the one that is."""
+    """The root is stopped, or holds a stopped thread with ptrace(2)."""
     held = traced(stuck) or (stuck.root if stuck.wait_state().kind is Wait.STOPPED else None)
     if held is None:
         return None

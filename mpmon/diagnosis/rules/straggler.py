@@ -1,7 +1,7 @@
 """One rank is elsewhere (loading, checkpoint, I/O), and the others wait for it in a collective.
 
 What it looks like: all ranks but one are in a collective, or in `rpc.shutdown`; the remaining one sleeps, writes a file or
-computes. What to do: look at its line; bound its I/O; do not make ranks wait that don't have to.
+computes. What to do: look at its line; bound its I/O; do not make ranks wait unnecessarily.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
+    """The root is a rank outside the collective that the others are in, or a process that serves such a rank."""
     if part(stuck) is not Part.RANK:
         return None
     others = waiting_for_rank(stuck)

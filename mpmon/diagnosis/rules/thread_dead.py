@@ -1,8 +1,8 @@
 """A helper thread (prefetch, writer, result handler) died; others in the process wait for it.
 
 What it looks like: the main thread waits on a `queue.Queue` or an event, and no other Python thread of the process is left
-that could put or set anything.  Or it served one connection of a server: the client waits for an answer, the connection is
-open, and every thread of the server serves another one.
+that could put or set anything.  Or the dead thread served one connection of a server: the client waits for an answer, the
+connection is open, and no remaining thread of the server serves it.
 Why: an exception ended the thread; its traceback went to standard error and went unnoticed.
 What to do: search the log for `Exception in thread`; pass exceptions on through the queue; use `get(timeout=…)` and check
 `thread.is_alive()`.
@@ -31,7 +31,7 @@ def match(stuck: StuckSet) -> Match | None:
     if stuck.nobody is None or stuck.nobody.reason is not Absent.THREAD_ENDED:
         return None
     if stuck.context() is not None:
-        # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.
+        # A worker inside a task: it does not return, and whether it ever had such a thread is not known.
         return None
     return _died(stuck, f"{stuck.role()} waits")
 

@@ -37,7 +37,7 @@ def match(stuck: StuckSet) -> Match | None:
         else []
     )
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
-    # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
+    # Threads waiting for a lock hold something the others need; a thread that only joins or gets is just a waiter.
     root_blockers = in_cycle or [key for key in waiting if stuck.wait_state(key).kind in _LOCKS] or waiting
     steps = _steps(stuck, root_blockers)
     return Match(
@@ -50,7 +50,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
-    """What each waits for; those that stand in the same calls and wait alike together."""
+    """What each thread waits for; threads with the same stack and the same wait are reported together."""
     alike: dict[tuple[object, ...], list[ThreadKey]] = {}
     for key in keys:
         stack = stuck.job.stacks.get(key)
@@ -63,7 +63,7 @@ def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
 
 
 def _waits_for_thread(stuck: StuckSet, key: ThreadKey) -> bool:
-    """In what only threads wait in; or for a result or the end of a pool that a thread of its own process has to hand over."""
+    """Its kind of wait exists only between threads; or a thread of its own process has to deliver a pool's result or end."""
     kind, targets = stuck.wait_state(key).kind, stuck.targets(key)
     handed_over = kind in _OF_POOLS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
     return kind in _BETWEEN_THREADS or handed_over

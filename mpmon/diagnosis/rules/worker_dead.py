@@ -48,7 +48,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _beside_others(stuck: StuckSet) -> Match | None:
-    """A master and one of its workers wait for each other's messages, and another worker has crashed at its work."""
+    """A master and one of its workers wait for each other's messages, and another worker has crashed while working."""
     pids = crashed_mates(stuck)
     if not pids:
         return None
@@ -66,7 +66,7 @@ def _beside_others(stuck: StuckSet) -> Match | None:
 
 
 def _polled_for(stuck: StuckSet) -> Match | None:
-    """Somebody looks again and again for a file, a flag, a counter in shared memory, and one that may have brought it crashed."""
+    """A thread polls for a file, a flag or a counter in shared memory, and a process that may have had to provide it crashed."""
     pids = polled_for(stuck)
     if not pids:
         return None

@@ -22,7 +22,7 @@ NEEDS = frozenset({"stacks"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is a worker inside the code it was asked to run, or such code waits for those who asked for it."""
+    """The root is a worker inside the code it was asked to run, or such code waits for the clients that requested it."""
     if tasks := unfinished_tasks(stuck):
         return _wait_for_clients(stuck, tasks)
     if part(stuck) is not Part.WORKER:
@@ -54,7 +54,7 @@ _UNBLOCK = (
 
 
 def _signal(stuck: StuckSet) -> tuple[str, ...]:
-    """It was asked to end, and blocks the signal that asks."""
+    """Evidence that it was sent SIGTERM but blocks it; empty if it was not."""
     process = stuck.job.processes.get(stuck.root[0]) if stuck.root else None
     if process is None or not process.holds_off_term:
         return ()
