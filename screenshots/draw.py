@@ -24,9 +24,9 @@ from rich.text import Text
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from mpmon.buffer import SnapshotBuffer  # noqa: E402  found by the line above
-from mpmon.reports import text as report  # noqa: E402
+from mpmon.reports import text as report  # noqa: E402  found by the line above
 from mpmon.session.watch import ReplayWatch  # noqa: E402
+from mpmon.snapshot_buffer import SnapshotBuffer  # noqa: E402
 from mpmon.tui.app import MonitorApp  # noqa: E402
 from mpmon.tui.options import Options  # noqa: E402
 
@@ -68,6 +68,7 @@ SCREENS: dict[str, Picture] = {
     "ddp-why": Picture("ddp", (120, 32), keys=("w",)),
     "ddp-replay": Picture("ddp", LARGE, keys=("b", *["full_stop"] * 6), live=False),
     "ddp-native": Picture("gloo", (120, 36), keys=("up", "s")),
+    "cuda-ipc": Picture("cuda-queue-shimmed", LARGE),
     "ipc-leak": Picture("weights", LARGE),
     "ipc-leak-shares": Picture("weights", LARGE, keys=("i",)),
 }

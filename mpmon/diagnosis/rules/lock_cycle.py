@@ -76,7 +76,10 @@ def match(stuck: StuckSet) -> Match | None:
 def _advice(stuck: StuckSet) -> str:
     if kept_permits(stuck):
         return "Give back what was taken on every path, also after an error: with, or try and finally."
-    if all(stuck.wait_state(key).kind in LOCKS for key in stuck.root_blockers):
+    kinds = {stuck.wait_state(key).kind for key in stuck.root_blockers}
+    if kinds >= {Wait.PROCESS_EVENT, Wait.QUEUE_PUT}:
+        return "Take the items while you wait for the event, or give the queue room for all of them (maxsize)."
+    if kinds <= LOCKS:
         return "Take the locks in the same order everywhere, or use one lock."
     return "Let one side read while the other writes: close unused ends, or use threads or communicate()."
 

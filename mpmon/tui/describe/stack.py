@@ -46,18 +46,19 @@ def threads_of(scene: Scene, pid: int) -> tuple[ThreadKey, ...]:
 
 
 def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool = False) -> list[Line]:
-    """What the kernel says of one thread, then its frames."""
+    """The system call of one thread, its frames, and what it waits for in detail."""
     blocked = scene.blocked_of(pid).get(tid)
     stack = next((s for s in scene.stacks_of(pid) if s.tid == tid), None)
-    lines = kernel_lines(scene, blocked, width) if blocked else []
+    known = kernel_lines(scene, blocked, width) if blocked else []
     native = scene.native_stacks.get((pid, tid))
-    lines += wait_lines(native, width)
+    lines, waits = known[:1], known[1:] + wait_lines(native, width)
     if stack is None:
-        return lines + (native_lines(native, width) if native else missing(scene, pid, width))
+        return lines + waits + (native_lines(native, width) if native else missing(scene, pid, width))
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
     notes = lock_annotations.by_frame(scene.snapshot, stack)
+    # The line of code is what people look for, and the panel may be a few lines high.
     lines += frame_lines(stack, width, folded=folded, notes=notes, native=native)
-    return lines + _task_lines(scene, stack, width)
+    return lines + waits + _task_lines(scene, stack, width)
 
 
 def _task_lines(scene: Scene, stack: Stack, width: int) -> list[Line]:
