@@ -17,8 +17,8 @@ Ways to turn it on:
 Modules:
 `boot` waits for the modules to hook, and `startup/` makes interpreters call it; `queues` and `storages` are the hooks,
 `patches` installs and removes them; `records`, `sites`, `transfers` and `writer` write what the hooks see, `layout` is the
-format of the file, `places` its location; `whose` tells the job's code and exceptions from the shim's; `rights` and `dumps`
-let mpmon look at stacks.
+format of the file, `places` its location; `whose` distinguishes the job's code and exceptions from the shim's; `rights` and
+`dumps` let mpmon look at stacks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Starting the shim: each hook is installed when its module is imported, and nothing is imported earlier.
 
-Importing this module only defines; `start` costs some microseconds and puts a finder before those of `sys.meta_path`. It
+Importing this module has no effect; `start` costs a few microseconds and puts a finder at the front of `sys.meta_path`. It
 stays there: an import in progress, here or in another thread, iterates over that list and would skip a finder if one were
 removed.
 """
@@ -133,7 +133,7 @@ class Loader:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_own":
-            # For a copy that is just being made.
+            # For a copy that is still being created (copy.copy, unpickling).
             raise AttributeError(name)
         return getattr(self._own, name)
 

@@ -26,7 +26,7 @@ def listen() -> None:
 
 
 def _register() -> None:
-    """A forked child has its parent's file until it gets its own."""
+    """Open this process's own file and install the handler; a forked child has its parent's file until then."""
     import faulthandler
     import signal
 

@@ -7,7 +7,7 @@ Each word has a single writing process, so no lock is needed: reads of an 8-byte
 together, one is a seal over the others and written last: a reader accepts a record only if its seal matches.  A seal of 0
 means that the record is free.
 
-Moments are those of CLOCK_MONOTONIC in nanoseconds, with the lowest 16 bits (65 µs) replaced by the number of a text: time
+Times are CLOCK_MONOTONIC in nanoseconds, with the lowest 16 bits (65 µs) replaced by the number of a text: time
 and place in one word.
 """
 

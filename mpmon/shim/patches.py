@@ -22,11 +22,11 @@ class Patch:
         self._before = vars(owner).get(name, _MISSING)
 
     def put_in(self) -> None:
-        """The shim's."""
+        """Install the shim's replacement."""
         setattr(self._owner, self._name, self._now)
 
     def take_out(self) -> None:
-        """The job's own; inherited again, when it was."""
+        """Restore the job's own attribute; an inherited one is inherited again."""
         if vars(self._owner).get(self._name) is not self._now:
             return
         if self._before is _MISSING:
@@ -52,18 +52,18 @@ def replace(owner: Any, name: str, now: Any) -> None:
 
 
 def put_all_in() -> None:
-    """The shim records."""
+    """Install all replacements: the shim records."""
     for patch in PATCHES:
         patch.put_in()
 
 
 def take_all_out() -> None:
-    """The shim does not record: its functions are not even called."""
+    """Remove all replacements: the shim does not record, its functions are not even called."""
     for patch in PATCHES:
         patch.take_out()
 
 
 def give_up() -> None:
-    """The shim is off for good, also for modules not imported yet."""
+    """Turn the shim off for good, also for modules not imported yet."""
     _State.given_up = True
     take_all_out()

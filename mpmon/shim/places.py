@@ -7,7 +7,7 @@ from errno import ENOENT, EPERM
 from stat import S_ISLNK, S_IWGRP, S_IWOTH
 
 VARIABLE = "MPMON_RUN_DIR"
-"""Environment variable that names the folder, and by which the start-up hook is on."""
+"""Environment variable that names the folder, and turns the start-up hook on."""
 
 RECORDS, STACKS = ".mpmon", ".stacks"
 """Endings of the files: what the hooks record; what `mpmon.shim.dumps` wrote last."""
@@ -56,7 +56,7 @@ def open_folder(named: str | None = None) -> tuple[str, int]:
 
 
 def _open_own(folder: str, *, with_parents: bool) -> int:
-    """The folders that others lie in are made where the user named them; no /dev/shm for a system that has none."""
+    """Parent folders are created only if the user named the folder: a system without /dev/shm does not get one."""
     parent = os.path.dirname(folder)
     if not with_parents and not os.path.isdir(parent):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), parent)
@@ -122,11 +122,11 @@ class Name:
 
     @classmethod
     def own(cls) -> Name:
-        """That of this process."""
+        """The name for this process."""
         return cls(os.getpid(), start_ticks("self") or 0, own_namespace())
 
     def is_dead(self) -> bool:
-        """Its process is known to have ended; unknown for another pid namespace."""
+        """Whether its process is known to have ended; in another pid namespace it is not known."""
         return self.namespace == own_namespace() and start_ticks(self.pid) != self.start_ticks
 
 

@@ -1,14 +1,14 @@
 """Hooks of the standard library's queues: `multiprocessing.queues`, which torch.multiprocessing, pools and executors use too.
 
-What is recorded of a queue in this process: the lines that call `put` and `get` and since when, how often each returned, what
+What is recorded of a queue in this process: the lines that last called `put` and `get` and when, how often each returned, what
 was pickled and received, what the feeder thread lost.
 
-The hooks record before and after, and call the original in between with unchanged arguments. Counting in a word of the file
+The hooks record before and after, and call the original in between with unchanged arguments. Incrementing a word of the file
 is safe between threads: CPython releases the GIL only at calls and jumps, and there is none between reading the count and
-storing it.  What is counted at each item is read from the record and not from the file, which takes longer. Hooks fetch
-`record.words` anew after each call: it may have forked, and then they are the child's.
+storing it.  Per-item counts are read from the record, which is faster than reading them from the file. Hooks fetch
+`record.words` anew after each call: the call may have forked, and then they are the child's.
 
-`put` and `get` each note a call by themselves: a function for both would be one more call for every item.
+`put` and `get` duplicate the code that notes a call: a shared function would cost one more call per item.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 WANTS_SITES: list[object] = []
-"""Not empty while the place of the `put` of each pickled object is wanted."""
+"""Not empty while the line that put each pickled object is wanted."""
 
 
 def hook(module: ModuleType) -> None:
-    """Put them into `multiprocessing.queues`."""
+    """Install the hooks in `multiprocessing.queues`."""
     queue, joinable, simple = module.Queue, module.JoinableQueue, module.SimpleQueue
     pass_over(queue.put_nowait.__code__, queue.get_nowait.__code__)
     for kind in (queue, simple):
@@ -104,7 +104,7 @@ def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any
         if (WANTS_SITES and site != record.usual_site) or record.sites:
             record.note_site(obj, site)
         if not has_feeder:
-            # A thread that puts also pickles.
+            # Without a feeder, the thread that puts also pickles.
             HERE[get_ident()].sends = record
         try:
             result = original(self, obj, *more, **named) if more or named else original(self, obj)
@@ -180,7 +180,7 @@ def _on_error(original: Callable[[BaseException, Any], None]) -> Callable[[BaseE
 
 
 def _dup_fd(original: Callable[[int], Any]) -> Callable[[int], Any]:
-    """Of `multiprocessing.reduction`: what a file is pickled to, such as that of a tensor on the CPU."""
+    """Hooks `DupFd` of `multiprocessing.reduction`, by which a descriptor is pickled, such as that of a CPU tensor's file."""
 
     @wraps(original)
     def DupFd(fd: int) -> Any:  # noqa: N802  its name
@@ -194,7 +194,7 @@ def _dup_fd(original: Callable[[int], Any]) -> Callable[[int], Any]:
 
 
 def _pickler(original: Any) -> Any:
-    """What `_ForkingPickler` of that module stands for from now on: pickling elsewhere is not touched."""
+    """The replacement for `_ForkingPickler` in that module only: pickling elsewhere is not touched."""
 
     def dumps(obj: Any, protocol: int | None = None) -> Any:
         here = HERE[get_ident()]
@@ -206,7 +206,7 @@ def _pickler(original: Any) -> Any:
         try:
             pickled = original.dumps(obj, protocol)
         finally:
-            # Pickling may put into another queue.
+            # Pickling may have put into another queue.
             here.sends, here.pickled = record, before
         length = len(pickled)
         words = record.words

@@ -52,7 +52,7 @@ class Record:
     def forget_sites(self) -> None:
         """Forget all lines: at the beginning, and when the numbers of texts become invalid."""
         self.put_from = self.get_from = NO_LINE
-        """From where it was called last: mostly it is the same line again."""
+        """The last calling line: mostly it is the same one again."""
         self.usual_site = 0
         self.sites: dict[int, int] = {}
         """By the address of an object that waits to be pickled; empty as long as all were put at the usual line."""
@@ -98,7 +98,7 @@ class Here:
         self.pickled: object = NOTHING
         """The object that it is pickling for that queue."""
         self.receives: Record | None = None
-        """From which queue it receives."""
+        """The queue it receives from."""
 
 
 class Threads(dict[int, Here]):
@@ -112,7 +112,7 @@ HERE = Threads()
 
 
 def forget() -> None:
-    """In a child that was forked: nothing is recorded yet, and calls in progress store to `NOWHERE`."""
+    """In a forked child: nothing is recorded yet, and calls in progress write to scratch words."""
     # A copy: the garbage collector may run here, and end queues.
     for record in list(RECORDS.values()):
         record.words = _scratch()
@@ -130,7 +130,7 @@ def record_of(queue: Any, made_at: int = 0) -> Record:
     if known is not None or not WRITER.ready():
         return known or NOWHERE
     try:
-        # These ask the queue, which may be of a class of the job's.
+        # These call into the queue, whose class may be the job's.
         inode, made = _inode(queue), _made(queue, made_at)
     except Exception:
         return NOWHERE
@@ -139,7 +139,7 @@ def record_of(queue: Any, made_at: int = 0) -> Record:
 
 
 def find_feeder(record: Record, queue: Any) -> None:
-    """What the queue's feeder pickles is for this queue, from now on."""
+    """Attribute what the queue's feeder pickles to this queue, from now on."""
     thread = getattr(queue, "_thread", None)
     if thread is not None and thread.ident:
         HERE[thread.ident].sends = record
@@ -159,7 +159,7 @@ def _new(queue: Any, number: int, inode: int, made: int) -> Record:
     _describe(record.words, inode, made)
     kept = RECORDS.setdefault(id(queue), record)
     if kept is record:
-        # If the shim was turned on late, it already runs.
+        # If the shim was turned on late, the feeder already runs.
         find_feeder(record, queue)
     else:
         # Another thread was faster.
@@ -171,10 +171,10 @@ def _gone(life: KeyedRef[int, Any]) -> None:
     """The queue is being deallocated; called by the garbage collector at any time."""
     try:
         if sys.is_finalizing():
-            # What it did last stays to be read.
+            # Keep the record, so that the last operations can still be read.
             return
         record = RECORDS.get(life.key)
-        # In a child that was just forked, and has yet to forget, the words are its parent's.
+        # In a freshly forked child that has not run `forget` yet, the words are its parent's.
         if record is None or record.life is not life or record.pid != os.getpid():
             return
         del RECORDS[life.key]
@@ -198,10 +198,10 @@ def _describe(words: memoryview, inode: int, made: int) -> None:
 
 
 def _inode(queue: Any) -> int:
-    """Of its pipe, by the end that is not closed.
+    """The inode of its pipe, from an end that is not closed.
 
     Raises:
-        OSError: both are.
+        OSError: both ends are closed.
     """
     try:
         return os.fstat(queue._reader.fileno()).st_ino

@@ -23,7 +23,7 @@ The code objects are kept alive, so that an address always means the same one.
 """
 
 MOST_SITES = 1 << 12
-"""Places that are remembered, with text or without: a program may make code as it goes."""
+"""Most places that are remembered, with or without text: a program may generate code at run time."""
 
 _kept_code: dict[int, CodeType] = {}
 _passed_over: set[int] = set()
@@ -55,14 +55,14 @@ def _site_of(frame: FrameType) -> int:
     _kept_code[id(code)] = code
     function: str = getattr(code, "co_qualname", code.co_name)
     site = text(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {function}")
-    # Without room, trying once is enough; if another thread was in the way, the text is tried again.
+    # Without room, one attempt is enough; if another thread held the lock, the text is tried again.
     if site or WRITER.texts.is_full:
         SITES[key] = site
     return site
 
 
 def pass_over(*codes: CodeType) -> None:
-    """Wrapper functions: the place is their caller."""
+    """Skip these wrapper functions: the place is their caller."""
     _passed_over.update(map(id, codes))
 
 
@@ -80,14 +80,14 @@ def text(words: str) -> int:
 
 
 def forget_text(words: str) -> None:
-    """Nothing of the file needs this text any more."""
+    """Free a text that no record in the file refers to any more."""
     number = _texts.pop(words, None)
     if number is not None:
         WRITER.texts.give(number)
 
 
 def forget_all() -> None:
-    """In a child that was forked: its own file has no texts yet."""
+    """In a forked child: its own file has no texts yet."""
     SITES.clear()
     _texts.clear()
 

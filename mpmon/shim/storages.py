@@ -1,7 +1,7 @@
 """Hooks of torch: the three methods of `torch.UntypedStorage` by which CUDA memory goes from process to process.
 
 Everything that shares CUDA memory calls them, even code that builds its own messages; messages stay unchanged. The line and
-the queue are those of the object that this thread is pickling or has received: `mpmon.shim.queues`.
+the queue come from the object that this thread is pickling or has received: `mpmon.shim.queues`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Sides:
         self.forget()
 
     def forget(self) -> None:
-        """At the beginning, and in a child that was just forked."""
+        """Start without transfers: at the beginning, and in a freshly forked child."""
         self.exports = Exports(layout.EXPORTS, self._storage_type)
         self.imports = Imports(layout.IMPORTS, self._storage_type)
 
     def look(self) -> None:
-        """Look at everything that was sent."""
+        """Check everything that was sent."""
         try:
             self.exports.check()
         except Exception as problem:
@@ -61,7 +61,7 @@ SIDES: list[Sides] = []
 
 
 def hook_storage(module: ModuleType) -> None:
-    """Put them into `torch.storage`."""
+    """Install the hooks in `torch.storage`."""
     storage = module.UntypedStorage
     sides = Sides(storage)
     os.register_at_fork(after_in_child=sides.forget)
@@ -73,7 +73,7 @@ def hook_storage(module: ModuleType) -> None:
 
 
 def hook_collect(module: ModuleType) -> None:
-    """Put one into `torch.cuda`, which torch imports after `torch.storage`."""
+    """Install one hook in `torch.cuda`, which torch imports after `torch.storage`."""
     if SIDES:
         replace(module, "ipc_collect", _collect(module.ipc_collect, SIDES[-1]))
 
@@ -118,7 +118,7 @@ def _new_shared(original: Callable[..., Any], sides: Sides) -> Callable[..., Any
 
 
 def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
-    """What torch calls for a storage that this process has received before: the new slot is given back at once."""
+    """Hooks what torch calls for a storage that this process already has: the new slot is released at once."""
 
     @wraps(original)
     def _release_ipc_counter_cuda(*args: Any) -> Any:
@@ -146,7 +146,7 @@ def _collect(original: Callable[[], Any], sides: Sides) -> Callable[[], Any]:
 
 
 def _caller(frame: FrameType) -> FrameType:
-    """The line outside of torch that shares a storage by itself."""
+    """The line outside of torch that shares a storage directly, without a queue."""
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     return frame

@@ -2,13 +2,13 @@
 
 torch counts each transfer in a slot of a refcounter file: 1 once sent, 0 when the consumer has released it
 (torch/csrc/CudaIPCTypes.cpp).  A sent transfer is over when its slot is 0, unless its memory was in *limbo*: dropped by the
-producer first. Then it is freed at the next occasion: another shared block is freed, or torch.cuda.ipc_collect() is called.
+producer first. Then it is freed at the next opportunity: another shared block is freed, or torch.cuda.ipc_collect() is called.
 
 A received transfer is over when the consumer has released it.
 
 There is no notification when a storage is freed, so weak references are checked: some records after every few transfers.
 
-After each transfer the caches of the processor are cold (system calls, other processes), and each line of Python costs some
+After each transfer the CPU caches are cold (system calls, other processes), and each line of Python costs about
 five times what it costs in a loop: hence tuples and few calls where other modules have objects.
 """
 
@@ -57,15 +57,15 @@ class Refcounter:
     def __init__(self, handle: bytes) -> None:
         self.handle = handle
         self.name = handle.decode().rpartition("/")[2]
-        """Of its file: the handle is that name for shm_open(3), which begins with a slash."""
+        """Name of its file: the handle is the name for shm_open(3), which begins with a slash."""
         self.text = 0
         self.uses = 0
         self.is_gone = False
-        """Its producer has removed it, as torch does once nothing that was sent with it is left, in limbo neither."""
+        """Its producer has removed it, as torch does once nothing that was sent with it is left, not even in limbo."""
         self._counts: memoryview | None = None
 
     def read(self) -> None:
-        """Get the counts of now."""
+        """Read the current counts."""
         self._counts = None
         try:
             descriptor = os.open(f"/dev/shm/{self.name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -82,7 +82,7 @@ class Refcounter:
             self._counts = memoryview(content).cast("q")
 
     def count(self, slot: int) -> int | None:
-        """When it was last read; `None` where that was not possible."""
+        """The count at the last read; `None` where that was not possible."""
         if self.is_gone:
             return 0
         return self._counts[REFCOUNTER_HEADER_WORDS + slot] if self._counts is not None else None
@@ -102,11 +102,11 @@ class Transfers:
         self._first_word = region.start // layout.WORD
         self._lock = allocate_lock()
         self._new: deque[Transfer] = deque()
-        """Since the last look."""
+        """Transfers since the last check."""
         self._under_way: deque[Transfer] = deque()
         self._refcounters: dict[bytes, Refcounter] = {}
         self._last = Refcounter(b"")
-        """Mostly it is the same one again."""
+        """The last refcounter used: mostly it is the same one again."""
         self._due = 0
         self._asked = False
         self._is_expired = storage_type._expired
@@ -140,7 +140,7 @@ class Transfers:
             self._work()
 
     def check(self) -> None:
-        """Look at all of them, which are over."""
+        """Check all of them for being over."""
         self._asked = True
         self._work()
 
@@ -152,22 +152,22 @@ class Transfers:
         refcounter = self._refcounters.get(handle)
         if refcounter is None:
             refcounter = self._refcounters[handle] = Refcounter(handle)
-        # Another thread may have been in the way of the text.
+        # The text may be 0 because another thread held the lock when it was to be written.
         refcounter.text = refcounter.text or sites.text(refcounter.name)
         if refcounter.text:
             self._last = refcounter
         return refcounter
 
     def _work(self) -> None:
-        """Look which are over: one thread, and the others do not wait for it."""
+        """Check which are over: in one thread at a time, and the others do not wait for it."""
         while (self._asked or monotonic_ns() > self._due) and self._lock.acquire(False):
             try:
                 due = monotonic_ns() + CHECK_NS
                 fresh = len(self._new)
-                # No call in between: another thread may ask meanwhile.
+                # No call between reading and resetting `_asked`: another thread may set it meanwhile.
                 most = sys.maxsize if self._asked else 2 * fresh + SPARE_CHECKS
                 self._asked, self._due = False, due
-                # What comes from now on waits for the next look: its slot may be newer than the counts of this one.
+                # Later transfers wait for the next check: their slots may be newer than the counts of this one.
                 self._under_way.extend(self._new.popleft() for _ in range(fresh))
                 self._check(most)
                 self._finish_look()
@@ -175,7 +175,7 @@ class Transfers:
                 self._lock.release()
 
     def _check(self, most: int) -> None:
-        """Look which of those that were not looked at for longest are over."""
+        """Check the `most` least recently checked transfers for being over."""
         raise NotImplementedError
 
     def _give_back(self, transfer: Transfer) -> None:
@@ -189,7 +189,7 @@ class Transfers:
         refcounter.uses -= 1
 
     def _finish_look(self) -> None:
-        """Forget refcounters that no record names, and tell readers that there is something new."""
+        """Forget refcounters that no record names, and notify readers of a change."""
         for handle, refcounter in list(self._refcounters.items())[:-KEPT_REFCOUNTERS]:
             if not refcounter.uses and refcounter is not self._last:
                 del self._refcounters[handle]
@@ -203,7 +203,7 @@ class Imports(Transfers):
     __slots__ = ()
 
     def _check(self, most: int) -> None:
-        """The consumer lets go of a storage by letting it end."""
+        """A received transfer is over once its storage has been freed."""
         for _ in range(min(most, len(self._under_way))):
             transfer = self._under_way.popleft()
             if transfer[3] and not self._is_expired(transfer[3]):
@@ -220,11 +220,11 @@ class Exports(Transfers):
     def __init__(self, region: layout.Region, storage_type: Any) -> None:
         super().__init__(region, storage_type)
         self._limbo: deque[tuple[Transfer, int]] = deque()
-        """With the number of occasions there had been when the slot was first seen at 0; 0 before."""
+        """Each with the value of `_occasions` when its slot was first seen at 0; 0 before."""
         self._occasions = 1
 
     def _check(self, most: int) -> None:
-        """The counts tell who is over; of the others, whether the producer has let go."""
+        """A transfer is over when its count is 0; for the others, check whether the producer has dropped the memory."""
         for refcounter in self._refcounters.values():
             if refcounter.uses:
                 refcounter.read()
@@ -241,14 +241,14 @@ class Exports(Transfers):
             self._check_limbo(*self._limbo.popleft())
 
     def note_occasion(self) -> None:
-        """What was in limbo with a slot at 0 was freed."""
+        """Note that torch has freed what was in limbo with a slot at 0."""
         self._occasions += 1
 
     def _let_go(self, transfer: Transfer) -> None:
-        """The producer has let go: other blocks were freed with it, but not this one."""
+        """The producer has dropped the memory: torch freed other blocks in limbo at that point, but not this one."""
         self._occasions += 1
         words = self._room.words(transfer[0])
-        # Until the seal fits again, readers keep what they saw last.
+        # Until the seal matches again, readers keep what they saw last.
         words[GONE_AT] = monotonic_ns() & MOMENT_BITS
         words[TRANSFER_SEAL] = layout.seal(words[:TRANSFER_SEAL])
         self._room.changed()

@@ -1,6 +1,6 @@
 """Whether code and exceptions are the shim's or the job's: the shim's must stay hidden, the job's must pass through.
 
-A signal handler of the job may raise at any line of a hook, such as one that ends a call after some time, and so may another
+A signal handler of the job, such as one that implements a timeout, may raise at any line of a hook, and so may another
 thread (PyThreadState_SetAsyncExc).
 """
 
@@ -14,16 +14,16 @@ _FROZEN = "<frozen "
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 _MODULES = ("builtins", "struct")
-"""Where the exceptions are defined that the shim and what it calls of the standard library raise."""
+"""Modules that define the exceptions raised by the shim and by the standard library functions it calls."""
 
 
 def is_own(file: str) -> bool:
-    """The shim's."""
+    """Whether it is the shim's."""
     return file.startswith(_OWN)
 
 
 def is_standard(file: str) -> bool:
-    """The standard library's."""
+    """Whether it is the standard library's."""
     inside = file.startswith(_STANDARD_LIBRARY) and not any(packages in file for packages in _PACKAGES)
     return inside or file.startswith(_FROZEN)
 

@@ -1,13 +1,13 @@
 """The file of this process: created when there is something to record, grown in steps, never a reason to wait.
 
-Pages are allocated before anything is stored in them: a store into a page that a full tmpfs cannot give would be a SIGBUS.
-So a full tmpfs is an error when the file is made, and the shim is off, or when it grows, and the record is left out and
-counted.
+Pages are allocated before anything is stored in them: a store into a page that a full tmpfs cannot provide would be a SIGBUS.
+So a full tmpfs shows as an error when the file is created, which turns the shim off, or when it grows: then the record is
+dropped and counted.
 
-A child that was forked has its parent's file mapped too and must never store there.
+A forked child has its parent's file mapped too and must never store there.
 `forget` is called before it runs anything: from then on it has no file, until it needs its own. The parent's mapping is left
 alone in the child, since Python before 3.13 keeps a descriptor with it (mmap's `trackfd`), which the job may have closed and
-opened for something else.
+reused for something else.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEPT = "_mpmon_maps"
-"""Attribute of `sys` with every mapping. Modules lose their globals at the end of the interpreter, `sys` last of all: what
-the job still has to close is closed by then, whatever the number of the descriptor stands for."""
+"""Attribute of `sys` with every mapping. At interpreter shutdown modules lose their globals, `sys` last of all: by then the job
+has closed its descriptors, so it does not matter if the mapping's descriptor number was reused."""
 
 _TRACKS_NO_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
@@ -59,7 +59,7 @@ class Room:
             return self._take_new()
 
     def give(self, number: int) -> None:
-        """It may be taken again."""
+        """Free a record for reuse."""
         self.free.append(number)
 
     def words(self, number: int) -> memoryview:
@@ -104,13 +104,13 @@ class Writer:
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
-        """Have no file: at the beginning, and in a child that was just forked."""
+        """Start without a file: at the beginning, and in a freshly forked child."""
         self.lock = allocate_lock()
         self.words = memoryview(bytearray(layout.HEADER_WORDS * layout.WORD)).cast("Q")
         self.bytes = memoryview(b"")
         self.path: str | None = None
         self._made: os.stat_result | None = None
-        """Of that file: another one may come to stand at its path."""
+        """Status of that file: another one may take its path."""
         self.is_full = False
         """The file system has no room left."""
         self.queues = Room(self, layout.QUEUES, allocated=layout.STEP)
@@ -119,7 +119,7 @@ class Writer:
         self.imports = Room(self, layout.IMPORTS)
 
     def ready(self) -> bool:
-        """Whether there is a file; makes it when there is none yet."""
+        """Whether there is a file; creates it when there is none yet."""
         if self.path:
             return True
         if self.off or not self.lock.acquire(False):
@@ -139,14 +139,14 @@ class Writer:
         self.words[layout.DROPPED] += 1
 
     def allocate(self, start: int, length: int) -> bool:
-        """Give a part of the file its pages; false when the file system has none left."""
+        """Allocate the pages of a part of the file; false when the file system has none left."""
         if self.is_full or not self.path:
             return False
         try:
             _check_limit()
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                # Pages of another file, which may have come to stand there, are none of the mapping's.
+                # Another file may have taken that path: its pages are not those of the mapping.
                 if self._made is None or not os.path.samestat(self._made, os.fstat(descriptor)):
                     raise FileNotFoundError(ENOENT, os.strerror(ENOENT), self.path)
                 os.posix_fallocate(descriptor, start, length)
@@ -182,10 +182,10 @@ class Writer:
 
 
 def _make_file(file: str, folder: int) -> tuple[mmap, os.stat_result]:
-    """A new file with the pages that every process needs, mapped in full, and what os.fstat says of it.
+    """A new file with the pages that every process needs, mapped in full, and its os.fstat result.
 
     Raises:
-        OSError: as open(2), posix_fallocate(3) and mmap(2); then nothing is left of it.
+        OSError: as open(2), posix_fallocate(3) and mmap(2); then the file is removed.
     """
     _check_limit()
     descriptor = places.make_file(file, folder, os.O_RDWR)
@@ -202,10 +202,10 @@ def _make_file(file: str, folder: int) -> tuple[mmap, os.stat_result]:
 
 
 def _check_limit() -> None:
-    """Do not ask for a file longer than this process may write: the kernel answers with SIGXFSZ, which may end the job.
+    """Check the limit on file size first: exceeding it makes the kernel send SIGXFSZ, which may end the job.
 
     Raises:
-        OSError: this one would be.
+        OSError: the shim's file would exceed it.
     """
     most, _ = getrlimit(RLIMIT_FSIZE)
     if RLIM_INFINITY != most < layout.SIZE:

@@ -9,16 +9,16 @@ torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, torch 2.13):
 - The front end, started by rank 0: `GET /fr_trace_json` is a page with one block per rank, headed `Rank N: ADDRESS`.  The
   front end asks all ranks for it, and answers when the last one has, or after its own time limit of a minute.
 - The worker server, one in each rank: `GET /handler/` lists its handlers, `POST /handler/fr_trace_json` is the dump; it
-  does not say of which rank, so the process that listens on that port is looked up.  The answer is made by a thread of
-  C++ that takes no lock of the interpreter.
+  does not name its rank, so the process that listens on that port is looked up.  A C++ thread that does not need the GIL
+  answers.
 
-`fr_trace_json` knows the groups of the processor (gloo); those of NCCL are in `dump_nccl_trace_json`.
+`fr_trace_json` covers the CPU groups (gloo); those of NCCL are in `dump_nccl_trace_json`.
 
 Sources are read in a separate thread: at the start, when ranks have stopped running since the last reading, and every 30 s
 for their rates of collectives. The pause is at least twenty times as long as a reading took, and the screen never waits.
 
-Modules: `dump` turns one rank's JSON into rows, `files` and `servers` get it, the latter by `asking`, `reader` is the thread,
-`source` is what they share.
+Modules: `dump` turns one rank's JSON into rows, `files` and `servers` obtain it, the latter through `asking`, `reader` is the
+thread, `source` is what they share.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["FlightRecorder", "Look", "Reading", "read_all", "sources"]
 
 
 def sources(words: Iterable[str], proc: Proc | None = None) -> tuple[Source, ...]:
-    """What the user named; the helper of `proc`, if it has one, reads files, for their server may have died.
+    """The sources the user named; files are read by the helper of `proc`, if it has one, since their file server may be dead.
 
     Raises:
         UsageError: it is none of the three kinds.

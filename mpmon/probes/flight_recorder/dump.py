@@ -1,13 +1,13 @@
-"""What one rank's Flight Recorder wrote, as JSON, to rows.
+"""Turns the JSON of one rank's Flight Recorder into rows.
 
-The form is that of
+The format is that of
 `dump_json` in torch/csrc/distributed/c10d/FlightRecorderDetail.hpp (version 2.10, torch 2.13): the entries of a ring of 2,000
-operations, and per process group the numbers last put on the queue and last completed. A dump made by `pickle` has the same
+operations, and per process group the numbers last enqueued and last completed. A dump made by `pickle` has the same
 data plus the calling lines; it is read only after it was converted to JSON.
 
-What the numbers are worth (tried with torch 2.13 and gloo):
+How reliable the numbers are (tested with torch 2.13 and gloo):
 
-- `collective_seq_id` counts the collectives of a group, the same on every rank, and is what ranks are compared by.
+- `collective_seq_id` counts the collectives of a group, the same on every rank; ranks are compared by it.
 - The numbers of `pg_status` count gloo's `recv` too, so they are only used where there are no entries.
 - gloo never says that an operation began or was completed, only that it is no longer in flight (`retired`).
 - gloo leaves the names and members of `pg_config` empty, and its `send` and `recv` out of the entries.
@@ -25,16 +25,16 @@ import msgspec
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
 NEWEST = 4
-"""Operations of one rank and group that are kept, beside the oldest that is not finished."""
+"""Operations kept per rank and group, besides the oldest unfinished one."""
 
 MOST_GROUPS = 64
-"""Groups of one rank that are kept: those used last."""
+"""Groups kept per rank: those used last."""
 
 MOST_RANKS = 1 << 20
 """Larger numbers are not accepted as ranks."""
 
 DEFAULT_GROUP = "default_pg"
-"""How torch describes the group of all ranks (torch/distributed/distributed_c10d.py)."""
+"""torch's description of the group of all ranks (torch/distributed/distributed_c10d.py)."""
 
 _PICKLE = b"\x80"
 """First byte of a pickle of protocol 2 and later."""
@@ -81,7 +81,7 @@ class Dump(msgspec.Struct, frozen=True):
 
 
 def is_pickle(start: bytes) -> bool:
-    """Whether a file that begins so was written by `pickle`."""
+    """Whether a file with this beginning was written by `pickle`."""
     return start.startswith(_PICKLE)
 
 
@@ -135,7 +135,7 @@ def _items(value: object) -> Iterator[tuple[str, Any]]:
 
 
 def _entry(value: object) -> _Entry | None:
-    """One that this version cannot read is left out: the others still count."""
+    """An entry that this version cannot read is left out: the others still count."""
     try:
         entry = msgspec.convert(value, _Entry, strict=False)
     except (msgspec.ValidationError, RecursionError):
@@ -181,7 +181,7 @@ def _groups(dump: dict[str, Any], by_group: dict[tuple[str, str], list[_Entry]])
 
 
 def _name_without_entries(number: str, configs: list[_Config]) -> str | None:
-    """`pg_status` goes by numbers that each rank gives by itself; the first group made is the one of all ranks."""
+    """`pg_status` is keyed by numbers that each rank assigns itself; the first group created is the one of all ranks."""
     if number != "0":
         return None
     named = [config.name for config in configs if config.name and config.desc == DEFAULT_GROUP]
@@ -217,7 +217,7 @@ def _finished(entry: _Entry) -> bool:
 
 
 def _operations(rows: list[_Entry], rank: int | None, pid: int | None) -> Iterator[Collective]:
-    """The newest, and the oldest that is not finished."""
+    """The newest operations, and the oldest unfinished one."""
     by_number = {entry.collective_seq_id: entry for entry in rows}
     kept = set(sorted(by_number)[-NEWEST:])
     open_ones = [number for number, entry in by_number.items() if not _finished(entry)]

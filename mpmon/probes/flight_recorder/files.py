@@ -1,7 +1,7 @@
-"""Dumps in files: one of one rank, or a folder of them. Pickles are told apart and never loaded.
+"""Dumps in files: one file for one rank, or a folder of them. Pickles are recognised and never loaded.
 
-Files in a folder may belong to anyone and change at any time: links are followed only where the user named one, and nothing
-but a regular file is read.
+Files in a folder may belong to anyone and change at any time: links are followed only where the user named one, and only
+regular files are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mpmon.probes.flight_recorder.dump import MOST_RANKS, BadDump, Dump, is_pick
 from mpmon.probes.flight_recorder.source import MOST_BYTES, REMEDY, CannotRead, Look
 
 MOST_FILES = 4096
-"""Of one folder."""
+"""Most files of one folder."""
 
 PICKLE_REMEDY = (
     "If you trust it, make JSON of it (python -c 'import json, pickle, sys; "
@@ -30,7 +30,7 @@ PICKLE_REMEDY = (
 
 
 class File:
-    """JSON of one rank."""
+    """A JSON file of one rank."""
 
     def __init__(self, path: str, proc: Proc) -> None:
         self.path = path
@@ -55,12 +55,12 @@ class File:
             )
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
-        """Its one rank."""
+        """The rows of its one rank."""
         yield _read_file(self._proc, self.path, look.now(), follow=True)
 
 
 class Folder:
-    """JSON files, one a rank."""
+    """A folder of JSON files, one per rank."""
 
     def __init__(self, path: str, proc: Proc) -> None:
         self.path = path
@@ -145,7 +145,7 @@ def kind_of(_proc: Proc, path: str) -> int:
 
 @may_hang
 def names_in(_proc: Proc, folder: str) -> list[str]:
-    """What lies in a folder.
+    """The names in a folder.
 
     Raises:
         OSError: as opendir(3).

@@ -1,4 +1,4 @@
-"""The thread that reads the sources, and what it has read last."""
+"""The thread that reads the sources, and its last result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mpmon.probes.flight_recorder.dump import Dump
 from mpmon.probes.flight_recorder.source import CannotRead, Look, Source
 
 SHORTEST_PAUSE_S, REST_SHARE, REFRESH_S = 2.0, 20.0, 30.0
-"""Pauses between two readings: the least, the least as a multiple of the last reading's duration, and the usual one while no
-rank stops running (for rates of collectives).
+"""Pauses between two readings: the minimum, the minimum as a multiple of the last reading's duration, and the usual one while
+no rank stops running (for rates of collectives).
 """
 
 SOON_S = 1.0
 """A first reading that takes longer is reported."""
 
 MOST_PROBLEMS = 3
-"""That are told of one reading."""
+"""Most problems that are reported of one reading."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What all sources said at one moment."""
+    """What all sources reported in one reading."""
 
     records: tuple[FlightRecord, ...] = ()
     collectives: tuple[Collective, ...] = ()
@@ -61,7 +61,7 @@ class FlightRecorder:
         return _not_yet(look, now - self._asked_at) if waits else self._reading
 
     def close(self) -> None:
-        """Read no more. A thread that waits for an answer ends with the program."""
+        """Stop reading. A thread that waits for an answer ends with the program."""
         self._closed = True
         self._wanted.set()
 

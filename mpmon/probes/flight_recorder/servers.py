@@ -15,7 +15,7 @@ from mpmon.probes.flight_recorder.dump import BadDump, Dump, merged, parse_dump
 from mpmon.probes.flight_recorder.source import MOST_BYTES, CannotRead, Look
 
 DEADLINE_S = 10.0
-"""For one answer of a server: to connect, to ask, and all of what comes."""
+"""For one request to a server: connecting, asking, and receiving the whole answer."""
 
 _HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
 _PAGES = ("/fr_trace_json", "/fr_trace_nccl_json")
@@ -33,12 +33,12 @@ class Server:
 
     @property
     def name(self) -> str:
-        """As the user wrote it."""
+        """Its address as the user wrote it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
-        """Every rank it knows."""
+        """The rows of every rank it knows."""
         try:
             status, body = self._ask("GET", "/handler/")
             handlers = _names(body) if status == http.client.OK else frozenset[str]()
@@ -122,7 +122,7 @@ def blocks(page: str) -> Iterator[tuple[int, str, str]]:
 
 
 def listener(look: Look, port: int) -> int | None:
-    """The process of the job that listens on a TCP port (proc_pid_net(5)); its forks have the socket open too."""
+    """The process of the job that listens on a TCP port (proc_pid_net(5)); the topmost one, since its forks have it open too."""
     if _network(look, "self") != _network(look, look.pids[0] if look.pids else "self"):
         return None
     inodes = {inode for name in ("tcp", "tcp6") for inode in _listening(look, name, port)}
@@ -142,7 +142,7 @@ def listener(look: Look, port: int) -> int | None:
 
 
 def _network(look: Look, pid: int | str) -> str | None:
-    """Its network namespace: another one has other ports (namespaces(7))."""
+    """The network namespace of a process: ports are per namespace (namespaces(7))."""
     try:
         return look.proc.link(pid, "ns", "net")
     except OSError:

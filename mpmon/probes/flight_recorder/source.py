@@ -11,7 +11,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.flight_recorder.dump import Dump
 
 MOST_BYTES = 32 << 20
-"""Of one file or answer."""
+"""Most bytes of one file or answer."""
 
 REMEDY = (
     "Give a JSON file of one rank, a folder of such files, or http://HOST:PORT of a debug server "
@@ -20,7 +20,7 @@ REMEDY = (
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What a source needs to know of the job."""
+    """What a source needs to know about the job."""
 
     proc: Proc
     pids: tuple[int, ...]
@@ -36,5 +36,5 @@ class Source(Protocol):
     """One place to read from."""
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
-        """Each rank, or why there is nothing of it."""
+        """The rows of each rank, or why there are none."""
         ...

@@ -1,7 +1,7 @@
-"""What the code says of calls: whether an address is one to which a call returns, and whom that call calls. x86-64 only.
+"""What the code reveals about calls: whether an address is a return address, and which function that call calls. x86-64 only.
 
-The rule that makes a search on the stack right: a direct call names whom it calls, so a return address behind a call of
-somebody else is left over from before and no caller.  Without it a buffer full of old return addresses gave 59 wrong frames
+The rule that makes a search on the stack right: a direct call names its target, so a return address behind a call of another
+function is a leftover and no caller.  Without it a buffer full of old return addresses gave 59 wrong frames
 (measured); with it none.  Intel's manual, volume 2: CALL, JMP, Jcc.
 """
 
@@ -20,21 +20,21 @@ LOWEST = 4096
 """No code lies below."""
 
 LONGEST_FUNCTION = 1 << 16
-"""Bytes of a function that are looked through for jumps."""
+"""Bytes of a function that are searched for jumps."""
 
 MOST_STUBS = 3
 """Jumps from the target of a call to the function itself: through the PLT."""
 
 _LONGEST_CALL = 7
 _JUMPS = re.compile(rb"(?:\xe9|\x0f[\x80-\x8f])(?=(.{4}))", re.DOTALL)
-"""JMP and Jcc, with where they lead."""
+"""JMP and Jcc, with their target."""
 _FAR = struct.Struct("<i")
 _ENDBR = b"\xf3\x0f\x1e\xfa"
 _NO_FUNCTION = (0, 0)
 
 
 class Calls:
-    """Of one process; what was found out is kept."""
+    """The calls in the code of one process; results are cached."""
 
     def __init__(self, space: Space, unwind: Unwind, effort: Effort) -> None:
         self._space, self._unwind, self._effort = space, unwind, effort
@@ -43,7 +43,7 @@ class Calls:
         self._jumps: dict[tuple[int, int], bool] = {}
 
     def is_return(self, address: int) -> bool:
-        """A call returns there, or the handler of a signal."""
+        """A call returns there, or a signal handler."""
         if address < LOWEST:
             return False
         found = self._returns.get(address)
@@ -62,7 +62,7 @@ class Calls:
         return JUMPS_TO_IT if self._jumps_into(target, extent) else 0
 
     def extent(self, address: int, *, exact: bool) -> tuple[int, int]:
-        """Where the function begins and ends that stands there; zeros where nobody knows."""
+        """Where the function at this address begins and ends; zeros where unknown."""
         code = self._space.code(address)
         if code is None or code.library is None:
             return _NO_FUNCTION
@@ -89,7 +89,7 @@ class Calls:
         return b""
 
     def _target(self, address: int) -> int | None:
-        """Whom the call before this return address calls; `None` where a register or memory decides."""
+        """The target of the call before this return address; `None` where a register or memory decides."""
         if address not in self._targets:
             call, found = self._call_before(address), None
             if call[:1] == b"\xe8":
@@ -100,7 +100,7 @@ class Calls:
         return self._targets[address]
 
     def _behind(self, target: int) -> int:
-        """Through an entry of the PLT, or a plain jump, to the function itself."""
+        """The function itself, following a PLT entry or a plain jump."""
         for _ in range(MOST_STUBS):
             self._effort.take()
             text = self._space.code_bytes(target, 16)
@@ -121,9 +121,7 @@ class Calls:
             return None
 
     def _jumps_into(self, target: int, extent: tuple[int, int]) -> bool:
-        """Whether the function there ends in a call of the other (tail call), or the other is a part of it that was moved
-        away as cold.
-        """
+        """Whether the function there jumps into the other: a tail call, or the other is its own cold part that was moved away."""
         key = target, extent[0]
         if key not in self._jumps:
             self._jumps[key] = self._has_jump(*self.extent(target, exact=True), extent)

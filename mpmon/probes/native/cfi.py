@@ -1,9 +1,9 @@
-"""Frame information: how to get from a function that stands at an address to the one that has called it.
+"""Frame information: how to get from a function that is at an address to its caller.
 
 `.eh_frame` has an entry for each function (FDE), which shares its beginning with others (CIE); the two are programs that
-make rows: from this instruction on the caller's stack pointer (CFA) is so far from that register, and that register of the
-caller lies there.  The table of `.eh_frame_hdr` is searched by bisection, and of the rest one entry is read: libtorch_cpu has
-335,120 of them in 18 MB.  DWARF 5 (6.4), LSB "Exception Frames".
+produce rows: from this instruction on, the CFA (the caller's stack pointer) is at this offset from that register, and that
+register of the caller is saved there.  The table of `.eh_frame_hdr` is searched by bisection, and only one entry of `.eh_frame`
+is read: libtorch_cpu has 335,120 of them in 18 MB.  DWARF 5 (6.4), LSB "Exception Frames".
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import NamedTuple
 from mpmon.probes.native.dwarf import OMITTED, BadFrames, Cursor
 
 LONGEST_ENTRY = 1 << 16
-"""Bytes of one FDE or CIE; the longest of libtorch's have some hundred."""
+"""Bytes of one FDE or CIE; the longest in libtorch have some hundred."""
 
 MOST_REGISTERS = 128
-"""Their numbers are smaller on all machines that are understood."""
+"""Register numbers are smaller on all supported machines."""
 
 DEEPEST = 64
-"""Rows that a program may put aside."""
+"""Most rows that a program may save at once (DW_CFA_remember_state)."""
 
 _PIECE = 512
 """Rows of the search table that are read at once."""
 _ROW = struct.Struct("<ii")
 _SORTED = 0x3B
-"""DW_EH_PE_datarel | DW_EH_PE_sdata4: the only search table that can be searched."""
+"""DW_EH_PE_datarel | DW_EH_PE_sdata4: the only encoding of a search table that can be bisected."""
 
 _BYTE, _SHORT, _INT, _LONG = (struct.Struct(layout) for layout in ("<B", "<H", "<I", "<Q"))
 
 View = Callable[[int, int], bytes]
-"""Bytes at an address of the file's own; fewer, or none, where there are none."""
+"""Bytes at an address in the file's own numbering; fewer, or none, where there are none."""
 
 
 class Rule(NamedTuple):
     """How a register of the caller, or the CFA, is found."""
 
     kind: str
-    """`at`: it lies so far from the CFA. `is`: it is so far from the CFA. `register`: so far from what this register is.
-    `at expression`, `expression`: where the expression leads, or what it is. `lost`: nobody knows any more.
+    """`at`: saved at CFA + offset. `is`: the value is CFA + offset. `register`: the value is that register + offset.
+    `at expression`, `expression`: saved at the address the expression yields, or the value it yields. `lost`: unrecoverable.
     """
     register: int = 0
     offset: int = 0
@@ -65,7 +65,7 @@ class Function(NamedTuple):
     data_step: int
     return_register: int
     is_signal: bool
-    """It is where a signal's handler returns to: its caller was interrupted and has called nobody."""
+    """A signal handler returns here: the caller was interrupted and called nothing."""
     beginning: bytes
     program: bytes
 
@@ -77,7 +77,7 @@ class Rules(NamedTuple):
     cfa: Rule
     registers: tuple[tuple[int, Rule], ...]
     has_caller: bool
-    """The return address is somewhere; it is not in the function in which a thread began."""
+    """There is a return address; the function in which a thread began has none."""
 
     @property
     def saved(self) -> int:
@@ -86,7 +86,7 @@ class Rules(NamedTuple):
 
 
 def function_at(view: View, table: int, address: int) -> Function | None:
-    """The entry that covers an address, by the search table there; `None` where none does.
+    """The entry that covers an address, by the search table at `table`; `None` where none does.
 
     Raises:
         BadFrames: the table or the entry makes no sense.
@@ -121,7 +121,7 @@ def rules_at(function: Function, address: int) -> Rules:
 
 
 def _search(view: View, rows: int, count: int, wanted: int) -> int | None:
-    """Of the last row that begins at or before what is wanted, where its entry is; all from the start of the table."""
+    """The offset of the entry of the last row that begins at or before `wanted`; all relative to the start of the table."""
     low, high = 0, count
     while high - low > _PIECE:
         middle = (low + high) // 2
@@ -172,7 +172,7 @@ def _entry(view: View, address: int) -> Function:
 
 
 def _augmentation(common: Cursor, letters: bytes) -> int:
-    """How the pointers of the entries are written; the cursor comes to stand behind what the letters announce."""
+    """How the pointers of the entries are encoded; leaves the cursor behind the augmentation data."""
     if not letters:
         return 0
     inside, encoding = Cursor(common.block()), 0
@@ -180,7 +180,7 @@ def _augmentation(common: Cursor, letters: bytes) -> int:
         if letter == "R":
             encoding = inside.byte()
         elif letter == "P":
-            # Where it leads does not matter, only how long it is.
+            # The value does not matter, only its length.
             inside.pointer(inside.byte() & 0x0F)
         elif letter == "L":
             inside.byte()
@@ -245,7 +245,7 @@ def _note(operation: int, at: Cursor, row: Row, step: int, first: Row) -> None:
 
 
 def _note_register(operation: int, at: Cursor, row: Row, step: int, first: Row) -> None:
-    # The register comes before its value.
+    # The register comes before its operand.
     register = _register(at)
     if operation == 0x05:  # DW_CFA_offset_extended
         row[register] = Rule("at", offset=at.unsigned() * step)

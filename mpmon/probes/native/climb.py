@@ -1,4 +1,4 @@
-"""From where a thread stands up to where it began."""
+"""Unwinds the whole stack: from where a thread is now up to where it began."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpmon.probes.native.standing import Standing
 from mpmon.probes.native.unwind import NoWay, Start, Unwind
 
 MOST_FRAMES = 400
-"""Of one thread, the innermost."""
+"""Most frames of one thread; the innermost are kept."""
 
 
 class Step(NamedTuple):
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     how: str
     proof: int | None
     exact: bool
-    """It stands at this very instruction; else in the call before it."""
+    """The frame is at this very instruction; else in the call before it."""
 
 
 class Climb(NamedTuple):
@@ -44,7 +44,7 @@ class _End(Exception):
 
 
 class Climber:
-    """In the threads of one process."""
+    """Unwinds the threads of one process."""
 
     def __init__(self, space: Space, effort: Effort) -> None:
         self._space, self._effort = space, effort
@@ -54,14 +54,14 @@ class Climber:
         self._search = Search(space, self._unwind, self._calls, effort)
 
     def climb(self, where: Standing) -> Climb:
-        """From there up, of a thread that sleeps."""
+        """The stack of a sleeping thread."""
         registers: Registers = {
             self._machine.stack_pointer: where.stack_pointer, self._machine.program_counter: where.program_counter
         }  # fmt: skip
         return self._climb(registers, Stack(self._space, where.stack_pointer), REGISTERS)
 
     def climb_sample(self, sample: Sample) -> Climb:
-        """From where a thread stood that runs."""
+        """The stack of a running thread at the moment of the sample."""
         stack = CopiedStack(self._space, sample.registers[self._machine.stack_pointer], sample.stack)
         return self._climb(sample.registers, stack, SAMPLE)
 
@@ -84,7 +84,7 @@ class Climber:
         return Step(counter, pointer, how, proof, exact)
 
     def _caller(self, registers: Registers, stack: Stack, *, exact: bool) -> tuple[Caller, bool]:
-        """The next frame, and whether it stands at its very instruction, as one does that a signal has interrupted."""
+        """The next frame, and whether it is at its very instruction, as a frame that a signal interrupted is."""
         self._effort.take()
         rules = self._unwind.rules(registers[self._machine.program_counter], exact=exact)
         if rules and rules.function.is_signal and not self._machine.follows_signals:
@@ -106,7 +106,7 @@ class Climber:
         return found, False
 
     def _check(self, found: Registers, *, is_signal: bool) -> None:
-        """A caller has called, unless a signal has interrupted it."""
+        """The caller must be at a return address, unless a signal interrupted it."""
         address = found[self._machine.program_counter]
         if self._space.code(address) is None or (
             self._machine.reads_code and not is_signal and not self._calls.is_return(address)

@@ -1,6 +1,6 @@
 """Numbers, pointers and expressions of frame information: DWARF 5 (2.5, 7.6), and LSB's "DWARF Extensions".
 
-All of it comes from files of the job: whatever it says, reading ends with its last byte, and what makes no sense is
+The input comes from the job's files and is untrusted: reading never passes its last byte, and malformed data raises
 `BadFrames`.
 """
 
@@ -15,7 +15,7 @@ OMITTED = 0xFF
 """DW_EH_PE_omit"""
 
 _LONGEST_NUMBER = 10
-"""Bytes of a number of variable length that has 64 bits."""
+"""Bytes of a 64-bit number of variable length (LEB128)."""
 
 _SHAPES = {shape: struct.Struct(layout) for shape, layout in {
     0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q",
@@ -23,14 +23,14 @@ _SHAPES = {shape: struct.Struct(layout) for shape, layout in {
 """DW_EH_PE_absptr, udata2 to udata8, sdata2 to sdata8."""
 
 Registers = Mapping[int, int]
-"""What is known of them, by their numbers."""
+"""The known registers, by number."""
 
 Words = Callable[[int], int]
-"""The word at an address of memory; LookupError where there is none."""
+"""Reads the word at an address; LookupError where there is none."""
 
 
 class BadFrames(ValueError):
-    """Frame information that cannot be, or is of a kind that is not understood."""
+    """Frame information that is malformed, or of an unsupported kind."""
 
 
 class Unknown(Exception):
@@ -42,7 +42,7 @@ class Unknown(Exception):
 
 
 class Cursor:
-    """Reads numbers out of bytes that lie at a known address."""
+    """Reads numbers from bytes at a known address."""
 
     def __init__(self, data: bytes, address: int = 0, at: int = 0) -> None:
         self.data, self.address, self.at = data, address, at
@@ -53,10 +53,10 @@ class Cursor:
         return self.at < len(self.data)
 
     def number(self, shape: struct.Struct) -> int:
-        """One of fixed length.
+        """A number of fixed length.
 
         Raises:
-            BadFrames: it is cut, as all below.
+            BadFrames: it is truncated; so do all methods below.
         """
         if self.at + shape.size > len(self.data):
             raise BadFrames("cut")
@@ -90,18 +90,18 @@ class Cursor:
         raise BadFrames("a number of more than 64 bits")
 
     def block(self) -> bytes:
-        """So many bytes as the number before them says."""
+        """Bytes that are preceded by their length."""
         return self.bytes(self.unsigned())
 
     def bytes(self, size: int) -> bytes:
-        """The next ones."""
+        """The next `size` bytes."""
         if self.at + size > len(self.data):
             raise BadFrames("cut")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def text(self) -> bytes:
-        """Up to a zero."""
+        """The bytes up to a NUL."""
         end = self.data.find(b"\0", self.at)
         if end < 0:
             raise BadFrames("cut")
@@ -146,9 +146,9 @@ _ON_TWO: dict[int, Callable[[int, int], int]] = {
 
 
 def evaluated(code: bytes, registers: Registers, words: Words, first: int | None = None) -> int:
-    """What an expression comes to; `first` lies on its stack.
+    """The value of an expression; `first` is on its stack initially.
 
-    Only the operations that compilers use in frame information. None of them goes back, so it ends.
+    Only the operations that compilers use in frame information. None of them jumps back, so evaluation terminates.
 
     Raises:
         BadFrames: another operation, or too little on the stack.

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 MOST = 100_000
-"""Steps of one thread: words of its stack that are tried, jumps that are followed, frames. Some hundred milliseconds."""
+"""Steps for one thread: words of its stack that are tried, jumps that are followed, frames. Some hundred milliseconds."""
 
 MOST_TOGETHER = 400_000
-"""The same of all threads of one process."""
+"""Steps for all threads of one process together."""
 
 
 class Spent(Exception):
-    """It would be more than is allowed."""
+    """The work limit is exhausted."""
 
 
 class Effort:
-    """What may still be done: for one thread at a time, and for all of them."""
+    """Steps that are left: for one thread at a time, and for all of them."""
 
     def __init__(self, most: int = MOST, together: int = MOST_TOGETHER) -> None:
         self._most, self._together = most, together
         self._left = 0
 
     def begin(self) -> None:
-        """The next thread."""
+        """Start the next thread."""
         self._together += self._left
         self._left = min(self._most, self._together)
         self._together -= self._left

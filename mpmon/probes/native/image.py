@@ -1,13 +1,12 @@
-"""One program or library: its frame information and its names, read in small pieces and kept for all processes that map it.
+"""One program or library: its frame information and its names, read in small pieces and cached for all processes that map it.
 
-Nothing is mapped: a file that is overwritten in place would end whoever maps it with SIGBUS.  What is kept of one is known by
-device, inode, size and the times of the last write and the last change, of which nobody can set the latter, so a file that was
-replaced or overwritten is read anew.
+Nothing is mapped: overwriting a mapped file in place would kill the process that maps it with SIGBUS.  The cache key is
+device, inode, size, mtime and ctime (which nobody can set), so a file that was replaced or overwritten is read anew.
 
-An FDE begins where the symbol of its function does, so the name is the symbol of that very value; the nearest one before
-an address would be a lie in a stripped library.  Symbols are in no order, so all names of one look are found in one pass: in
-libtorch_cpu 530,000 symbols in 40 ms.  A library without `.symtab` may have a small one in `.gnu_debugdata` (xz), as
-those of RPM distributions and libgomp of torch's wheels have.
+An FDE begins where the symbol of its function does, so the name is the symbol with exactly that value; the nearest symbol
+before an address would be wrong in a stripped library.  Symbols are unsorted, so all names of one look are found in one pass:
+530,000 symbols of libtorch_cpu in 40 ms.  A library without `.symtab` may have a small one in `.gnu_debugdata` (xz), as
+libraries of RPM distributions and the libgomp of torch's wheels do.
 """
 
 from __future__ import annotations
@@ -44,37 +43,37 @@ from mpmon.probes.native.dwarf import BadFrames
 from mpmon.probes.native.machines import X86_64
 
 MOST_IMAGES = 128
-"""Files of which something is kept; a rank of a job maps some hundred."""
+"""Cached files; a rank of a job maps some hundred."""
 
 MOST_KEPT = 1 << 13
-"""Rules, and names, that are kept of one file."""
+"""Cached rules of one file, and cached names."""
 
 SHORT = 16
-"""Bytes of code that are kept: what is looked at of a call, or of an entry of the PLT."""
+"""Largest piece of code that is cached, in bytes: as much as is examined of a call or a PLT entry."""
 
 PIECE = SYMBOL.size << 15
-"""Bytes of symbols that are looked through at once."""
+"""Bytes of symbols that are searched at once."""
 
 SYMBOLS_LIMIT = 1 << 27
-"""Bytes of symbols that are looked through; libtorch_cuda has 30 MB."""
+"""Most bytes of symbols that are searched; libtorch_cuda has 30 MB."""
 
 PACKED_LIMIT, UNPACKED_LIMIT, MEMORY_LIMIT = 1 << 24, 1 << 26, 1 << 27
-"""Of `.gnu_debugdata`: in the file, unpacked, and what unpacking may take."""
+"""Limits for `.gnu_debugdata` in bytes: size in the file, size unpacked, and memory used for unpacking."""
 
 LONGEST_NAME = 1 << 12
 """Bytes of a symbol's name."""
 
 REACH = 1 << 20
-"""How far from an address the symbol may begin in which it lies."""
+"""How far before an address its enclosing symbol may begin."""
 
 _WITH_CODE = frozenset({0, 1, 2, 10})
 """STT_NOTYPE (hand-written code), OBJECT, FUNC and GNU_IFUNC."""
 
 MOST_CODE = 1 << 21
-"""Bytes of code of a file in which jumps are looked for; the C library has 1.4 MB."""
+"""Largest code segment, in bytes, that is searched for jumps; the C library has 1.4 MB."""
 
 _WAYS = re.compile(rb"(?:[\xe8\xe9]|\x0f[\x80-\x8f])(?=(.{4}))", re.DOTALL)
-"""CALL, JMP and Jcc of x86-64, with where they lead (Intel's manual, volume 2)."""
+"""CALL, JMP and Jcc of x86-64, with their target (Intel's manual, volume 2)."""
 _CALL, _SHORT = 0xE8, frozenset({*range(0x70, 0x80), 0xEB})
 """CALL; Jcc and JMP over at most `NEAR` bytes."""
 NEAR = 130
@@ -95,7 +94,7 @@ class Names(NamedTuple):
 
 
 class Image:
-    """What is known of one file. Threads may share it: what they find is the same."""
+    """What is known about one file. Threads may share it, since all of them would find the same."""
 
     def __init__(self, header: Header, name: str | None) -> None:
         self.header = header
@@ -111,18 +110,18 @@ class Image:
         self.extents: dict[int, tuple[int, int] | None] = {}
         self.sections: tuple[Section, ...] | None = None
         self.unpacked: bytes | None = None
-        """What was in `.gnu_debugdata`; `None` before anybody has asked."""
+        """The content of `.gnu_debugdata`; `None` before it is first requested."""
 
 
 class Library:
-    """An image that is open: for the length of one look."""
+    """An open image, for the length of one look."""
 
     def __init__(self, image: Image, text: Text) -> None:
         self.image = image
         self.text = text
 
     def view(self, address: int, size: int) -> bytes:
-        """Bytes at an address of the file's own; fewer, or none, where there are none.
+        """Bytes at an address in the file's own numbering; fewer, or none, where there are none.
 
         Raises:
             OSError: as pread(2).
@@ -134,7 +133,7 @@ class Library:
         return b""
 
     def code(self, address: int, size: int) -> bytes:
-        """The same of code, of which short pieces are kept: the same calls are looked at again and again."""
+        """As `view`, for code; short pieces are cached, since the same calls are examined again and again."""
         kept = self.image.code
         found = kept.get((address, size))
         if found is None:
@@ -148,7 +147,7 @@ class Library:
         return found
 
     def bias(self, start: int, offset: int) -> int | None:
-        """What is to be added to addresses of the file's own where it is mapped to `start` from `offset` on to be executed."""
+        """What to add to the file's own addresses where it is mapped executable at `start` from `offset` on."""
         for segment in self.image.loads:
             first = segment.offset & -_PAGE
             if segment.flags & EXECUTABLE and first <= offset < segment.offset + segment.size:
@@ -156,7 +155,7 @@ class Library:
         return None
 
     def rules(self, address: int) -> Rules | None:
-        """How to get to the caller from there; `None` where the file does not tell."""
+        """How to get to the caller from there; `None` where the file has no frame information for it."""
         kept = self.image.rules
         if address not in kept:
             _make_room(kept)
@@ -175,7 +174,7 @@ class Library:
     # Names
 
     def find_names(self, starts: Collection[int]) -> None:
-        """Have the names of the functions that begin there in `Image.names`; `None` for one without."""
+        """Put the names of the functions that begin there into `Image.names`; `None` for a function without a name."""
         wanted = {start for start in starts if start not in self.image.names}
         if not wanted:
             return
@@ -195,8 +194,8 @@ class Library:
                 self.image.names[start] = self.image.names[outer]
 
     def _only_ways(self, starts: Collection[int]) -> dict[int, int]:
-        """For functions without names, the one function all of whose jumps, and nobody's calls, lead there: they are parts of it,
-        as the slow way of `sem_wait` in a C library of which only the names of public functions are left.
+        """For functions without names, the single function that jumps there, if nothing calls them: they are parts of it, such
+        as the slow path of `sem_wait` in a C library that has only the names of public functions left.
         """
         ways: dict[int, set[int]] = {}
         for segment in self.image.loads if starts and self.image.header.machine == X86_64.number else ():
@@ -213,7 +212,7 @@ class Library:
         return {start: next(iter(outer)) for start, outer in ways.items() if len(outer) == 1 and -1 not in outer}
 
     def _near_ways(self, start: int, text: bytes, address: int) -> set[int]:
-        """Functions of which a byte looks like a short jump there: by chance, too, so they only tell that there are others."""
+        """Functions with a byte that looks like a short jump there; it may be chance, so they only rule out a single origin."""
         window = range(max(start - NEAR, 0), min(start + NEAR, len(text) - 1))
         jumps = (at for at in window if text[at] in _SHORT and at + 2 + (text[at + 1] ^ 128) - 128 == start)
         return {self._function(address + at) for at in jumps} - {address + start}
@@ -223,7 +222,7 @@ class Library:
         return rules.function.start if rules else -1
 
     def extent(self, address: int) -> tuple[int, int] | None:
-        """Where the symbol begins and ends in which an address lies: of code without frame information."""
+        """Where the symbol that contains an address begins and ends: for code without frame information."""
         kept = self.image.extents
         if address not in kept:
             _make_room(kept)
@@ -245,7 +244,7 @@ class Library:
         return None
 
     def _tables(self) -> Iterator[Names]:
-        """Tables of symbols, the one with most of them first."""
+        """Symbol tables, the fullest first."""
         try:
             sections = self._sections()
             own = list(_tables_in(self.text, sections))
@@ -284,7 +283,7 @@ class Bytes:
 
 
 class Loaded:
-    """A file as it lies in the memory of a process: the kernel's own, or one of which no other copy can be had."""
+    """A file as it lies in the memory of a process: the vDSO, or a file that cannot be opened."""
 
     def __init__(self, memory: Memory, start: int) -> None:
         self._memory, self._start = memory, start
@@ -321,7 +320,7 @@ def image_of(text: Text) -> Image:
 
 @lru_cache(maxsize=MOST_IMAGES)
 def known_image(program: Program) -> Image:
-    """The same, as it is known from before: a file with another content has another time, or is another file.
+    """As `image_of`, cached: a file with other content has other times, or is another file.
 
     Raises:
         BadElf: no program.
@@ -353,7 +352,7 @@ def _tables_in(text: Text, sections: tuple[Section, ...]) -> Iterator[Names]:
 
 
 def _pieces(table: Names) -> Iterator[tuple[bytes, list[int]]]:
-    """Symbols, and the values of all of them."""
+    """Symbols in pieces, each with the values of all its symbols."""
     end = table.symbols.offset + min(table.symbols.size, SYMBOLS_LIMIT)
     for at in range(table.symbols.offset, end, PIECE):
         piece = table.text.part(at, min(PIECE, end - at))
@@ -364,7 +363,7 @@ def _pieces(table: Names) -> Iterator[tuple[bytes, list[int]]]:
 
 
 def _search(table: Names, wanted: Collection[int], found: dict[int, tuple[tuple[int, int], str]]) -> None:
-    """Add the names of these values, with what they are preferred by: global ones, then short ones."""
+    """Add the names of these values, each with its rank: global names are preferred, then short ones."""
     for piece, values in _pieces(table):
         for value in set(wanted).intersection(values):
             at = -1
@@ -384,7 +383,7 @@ def _take(table: Names, piece: bytes, at: int, found: dict[int, tuple[tuple[int,
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """Nothing where it cannot be unpacked within bounds."""
+    """Empty where it cannot be unpacked within the limits."""
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, MEMORY_LIMIT).decompress(packed, UNPACKED_LIMIT)
     except (lzma.LZMAError, MemoryError, EOFError):

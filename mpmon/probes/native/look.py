@@ -21,15 +21,15 @@ from mpmon.probes.native.space import Code, Space
 from mpmon.probes.native.standing import Counters, NotStanding, standing
 
 MOST_THREADS = 256
-"""Of one process."""
+"""Most threads of one process."""
 
 ATTEMPTS = 2
-"""How often a thread is read that ran meanwhile."""
+"""How often a thread that ran meanwhile is read."""
 
 
 @may_hang
 def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
-    """The frames of C and C++ of these threads of a process, one row for each.
+    """The C and C++ frames of these threads of a process, one row for each.
 
     Raises:
         OSError: the process is gone, or its memory cannot be read.
@@ -44,7 +44,7 @@ def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tupl
 
 @may_hang
 def native_samples(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
-    """The same of threads that run, each in one moment; of one that does not run meanwhile there are no frames.
+    """As `native_stacks`, for running threads, each at one moment; a thread that does not run meanwhile has no frames.
 
     Raises:
         OSError: the process is gone, or its memory cannot be read.
@@ -63,7 +63,7 @@ class _Look:
         self._climber = Climber(space, Effort())
 
     def rows(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
-        """All stacks first, since they may change; then the names in them."""
+        """All stacks first, since they may change; then their names."""
         climbs: list[tuple[int, Climb, float]] = []
         for number, tid in enumerate(tids):
             began = time.perf_counter()
@@ -98,7 +98,7 @@ class _Look:
         )  # fmt: skip
 
     def _climb(self, tid: int) -> Climb:
-        """Frames of one moment: the thread has not run from before the first word was read until after the last."""
+        """Frames of one moment: the thread did not run from before the first read until after the last."""
         try:
             with Counters(self._proc, self._pid, tid) as counters:
                 for _ in range(ATTEMPTS):
@@ -112,20 +112,20 @@ class _Look:
 
 
 def _doubt(climb: Climb) -> tuple[bool, int, int]:
-    """How little one of several moments tells: of those that are whole, the one with the fewest frames tells the most, for what
-    a loop calls in passing comes and goes.
+    """Sort key of a thread's samples, the most informative first: among complete stacks the one with the fewest frames, since
+    the functions that a loop calls in passing come and go.
     """
     searched = sum(step.how in (SEARCH, FRAME_POINTER) for step in climb.steps)
     return climb.end != START, searched, len(climb.steps)
 
 
 class _Names:
-    """What the frames of one look are called."""
+    """The names of the frames of one look."""
 
     def __init__(self, space: Space, steps: Iterable[Step]) -> None:
         self._space = space
         self._codes: dict[tuple[int, bool], tuple[Code | None, int | None]] = {}
-        """By frame: the area, and where its function begins, as the file counts."""
+        """By frame: its code, and where its function begins, in the file's own addresses."""
         wanted: dict[Library, set[int]] = {}
         for step in steps:
             code, start = self._place(step)

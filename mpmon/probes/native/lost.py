@@ -1,9 +1,9 @@
-"""A frame that frame information does not lead to, because a register is not known or because there is none.
+"""Finds a caller that frame information does not lead to, because a register is unknown or there is no frame information.
 
-Derived before guessed.  Where the CFA counts from a register that nobody knows, the pushes before are in the frame
-information, and the rest of the frame is the `sub $n, %rsp` with which the function begins: one place on the stack, and
-what stands there has to be the return address of a call that leads to this function.  Else the frame pointer, if it is known,
-and else the nearest such return address on the stack from which the climb goes on.  x86-64 only.
+Derived before guessed.  Where the CFA is relative to an unknown register, the pushes are in the frame information, and the rest
+of the frame is the `sub $n, %rsp` of the prologue: that gives one place on the stack, which must hold the return address
+of a call that leads to this function.  Else the frame pointer is used, if it is known, and else the nearest such return address
+on the stack from which unwinding can continue.  x86-64 only.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mpmon.probes.native.space import Space, Stack
 from mpmon.probes.native.unwind import NoWay, Start, Unwind
 
 SEARCH_LIMIT = 1 << 16
-"""Bytes of the stack that are looked through for one frame."""
+"""Bytes of the stack that are searched for one frame."""
 
 LONGEST_PROLOGUE = 96
 LARGEST_FRAME = 1 << 20
 
 STEPS_ON = 3
-"""So far the climb has to go on by frame information from a frame that was found by searching."""
+"""Frames that frame information must yield beyond a frame that was found by searching."""
 
 _MAKES_ROOM = re.compile(rb"\x48\x83\xec(.)|\x48\x81\xec(....)", re.DOTALL)
 """SUB of a byte, or of four, from the stack pointer."""
@@ -44,14 +44,14 @@ class Caller(NamedTuple):
 
 
 class Search:
-    """In the stacks of one process."""
+    """Searches the stacks of one process."""
 
     def __init__(self, space: Space, unwind: Unwind, calls: Calls, effort: Effort) -> None:
         self._space, self._unwind, self._calls, self._effort = space, unwind, calls, effort
         self._machine: Machine = space.machine
 
     def caller(self, rules: Rules | None, registers: Registers, stack: Stack, *, exact: bool) -> Caller | None:
-        """The caller of the function that stands in these registers; `None` where none can be found.
+        """The caller of the function with these registers; `None` where none can be found.
 
         Raises:
             Spent: it is too much work.
@@ -74,7 +74,7 @@ class Search:
     def _tried(
         self, rules: Rules | None, registers: Registers, stack: Stack, bare: dict[int, int]
     ) -> dict[int, int] | None:
-        """The caller if these were the registers, where it is one."""
+        """The caller if these were the registers; `None` where that is no return address."""
         try:
             found = self._unwind.caller(rules, registers, stack) if rules else self._bare(bare, stack)
         except (Unknown, NoWay, Start):
@@ -97,7 +97,7 @@ class Search:
     def _candidates(
         self, rules: Rules | None, registers: Registers, stack: Stack
     ) -> Iterator[tuple[str, dict[int, int]]]:
-        """Values for what is not known, the likeliest first."""
+        """Values for the unknown registers, the likeliest first."""
         pointer = registers[self._machine.stack_pointer]
         if rules is None:
             yield from self._by_frame_pointer(registers, stack)
@@ -122,14 +122,14 @@ class Search:
                 yield at
 
     def _by_frame_pointer(self, registers: Registers, stack: Stack) -> Iterator[tuple[str, dict[int, int]]]:
-        """Functions that keep one begin by saving their caller's, right below the return address."""
+        """Functions that keep a frame pointer begin by saving their caller's, right below the return address."""
         pointer = registers.get(self._machine.frame_pointer, 0)
         if registers[self._machine.stack_pointer] <= pointer < stack.end - 16 and pointer % 8 == 0:
             before = stack.word_or_zero(pointer)
             yield FRAME_POINTER, {self._machine.stack_pointer: pointer + 16, self._machine.frame_pointer: before}
 
     def _by_expression(self, rules: Rules, registers: Registers, stack: Stack) -> Iterator[tuple[str, dict[int, int]]]:
-        """A frame that was aligned: the CFA was kept below the frame pointer."""
+        """For a frame that was aligned: the CFA was saved below the frame pointer."""
         pointer = registers[self._machine.stack_pointer]
         end = min(stack.end, pointer + SEARCH_LIMIT)
         for at in range(pointer, end - 7, 8):
@@ -143,7 +143,7 @@ class Search:
                 yield SEARCH, guess
 
     def _depths(self, rules: Rules, counter: int) -> Iterator[int]:
-        """How much room the function may have made below the registers it saved."""
+        """How many bytes the function may have reserved below the registers it saved."""
         code = self._space.code(counter)
         start = rules.function.start + code.bias if code else counter
         text = self._space.code_bytes(start, max(0, min(LONGEST_PROLOGUE, counter - start)))

@@ -1,4 +1,4 @@
-"""What differs from one kind of processor to the other: how frame information counts registers (the psABI of each)."""
+"""What differs between kinds of processor: how frame information numbers registers (the psABI of each)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """One kind of processor. Registers have the numbers of DWARF."""
+    """One kind of processor. Registers have DWARF numbers."""
 
     name: str
     number: int
@@ -16,13 +16,13 @@ class Machine(NamedTuple):
     program_counter: int
     frame_pointer: int
     kept: frozenset[int]
-    """Registers that a function has to leave as they were."""
+    """Callee-saved registers."""
     address_bits: int
-    """Of a return address; those above may hold a signature (pointer authentication)."""
+    """Significant bits of a return address; the bits above may hold a signature (pointer authentication)."""
     follows_signals: bool
-    """Whether frame information leads from a signal's handler to what it interrupted."""
+    """Whether frame information leads from a signal handler to the code it interrupted."""
     reads_code: bool
-    """Whether calls and prologues are understood, so that a lost frame can be looked for."""
+    """Whether calls and prologues are understood, so that a lost frame can be searched for."""
     is_sampled: bool
     """Whether the registers that perf copies are known (`samples`)."""
 
@@ -41,5 +41,5 @@ _KNOWN = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH6
 
 
 def machine_of(name: str | None = None) -> Machine | None:
-    """By the name of uname(2), this one's where it is not given; `None` for one that is not understood."""
+    """By the name of uname(2), by default this machine's; `None` for an unsupported one."""
     return _KNOWN.get(platform.machine() if name is None else name)

@@ -1,7 +1,7 @@
-"""Names of functions for people: `c10d::ProcessGroupGloo::runLoop` for `_ZN4c10d16ProcessGroupGloo7runLoopEi`.
+"""Readable names of functions: `c10d::ProcessGroupGloo::runLoop` for `_ZN4c10d16ProcessGroupGloo7runLoopEi`.
 
-Symbols of C++ are translated by `demangler`, a process of ours that is started for the few names nobody has asked for before.
-Then what makes them a thousand letters long is left out: parameters, what templates are made with, the result, and the
+C++ symbols are demangled by `demangler`, a child process that is started for the few names that are not yet cached.
+Then the parts that make them a thousand characters long are dropped: parameters, template arguments, the return type, and the
 versions of the standard library's namespaces.
 """
 
@@ -19,16 +19,16 @@ from mpmon import start
 from mpmon.probes.demangler import LONGEST
 
 LONGEST_SYMBOL = 1 << 11
-"""Letters of a symbol that is translated."""
+"""Most characters of a symbol that is demangled."""
 
 MOST_NAMES = 1 << 13
-"""Symbols whose names are kept."""
+"""Cached symbols."""
 
 MOST_AT_ONCE = 512
-"""Symbols that are translated at once."""
+"""Symbols that are demangled at once."""
 
 DEADLINE_S, LOOK_S = 2.0, 0.2
-"""Names that have not come by then stay as the compiler wrote them; and between two looks whether they have."""
+"""Names that have not arrived by the deadline stay mangled; and the poll interval while waiting."""
 
 END_S = 0.2
 
@@ -36,7 +36,7 @@ _MANGLED = re.compile(r"_Z[A-Za-z0-9_.$]+\Z")
 _OPERATOR = re.compile(r"operator\s*(<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|<|>|\(\))")
 """Operators whose names are brackets."""
 _RETURNS_FUNCTION = re.compile(r"[^()]* \([*&]")
-"""`void (*f())(int)`: the name stands in the midst of the result."""
+"""`void (*f())(int)`: the name is inside the return type."""
 _VERSIONS = re.compile(r"\bstd::(?:__\w*cxx\d+|__\d+|__ndk\d+|_V\d+)::")
 _BEHIND = re.compile(r"(?: const| volatile| &&?| noexcept)+(?=::|\s|$)")
 _STRING = "std::basic_string"
@@ -44,20 +44,20 @@ _NAMELESS = "(anonymous namespace)::"
 
 _OPEN, _CLOSE = {"(": ")", "<": ">", "[": "]"}, {")": "(", ">": "<", "]": "["}
 _SIGN = "\x01"
-"""Stands for an operator while brackets are counted."""
+"""Placeholder for an operator while brackets are counted."""
 
 _kept: dict[str, str] = {}
 """Names by symbol."""
 
 
 def names_of(symbols: Iterable[str]) -> dict[str, str]:
-    """The name of each of these symbols; what cannot be translated is its own name."""
+    """The name of each of these symbols; a symbol that cannot be demangled is its own name."""
     wanted = set(symbols)
-    # Short ones first: a name that brings the other side down takes those behind it along.
+    # Short ones first: a name that crashes the demangler also loses the names behind it.
     foreign = sorted(filter(_MANGLED.match, wanted - _kept.keys()), key=len)[:MOST_AT_ONCE]
     if len(_kept) + len(foreign) > MOST_NAMES:
         _kept.clear()
-    # Also of those that gave no answer, or brought the other side down: nobody asks for them again.
+    # Cached even if there is no answer or the demangler crashes, so that it is not asked again.
     _kept.update((symbol, symbol) for symbol in foreign)
     fit = [symbol for symbol in foreign if len(symbol) <= LONGEST_SYMBOL]
     for symbol, name in zip(fit, _translated(fit), strict=False):
@@ -66,7 +66,7 @@ def names_of(symbols: Iterable[str]) -> dict[str, str]:
 
 
 def short(name: str) -> str:
-    """A name of C++ without parameters, results and what templates are made with."""
+    """A C++ name without parameters, return types and template arguments."""
     operators: list[str] = []
 
     def put_aside(match: re.Match[str]) -> str:
@@ -97,12 +97,12 @@ def _without_brackets(text: str) -> str:
         elif not depth:
             kept.append(letter)
     plain = "".join(kept)
-    # What stood behind the parameters of a function in which another one is.
+    # The qualifiers that followed the parameters of an enclosing function.
     return _BEHIND.sub("", plain)
 
 
 def _without_result(text: str) -> str:
-    """The last word is the name, unless it converts to a type of several: `void f`, `A::operator unsigned int`."""
+    """The last word is the name, except for a conversion to a type of several words: `void f`, `A::operator unsigned int`."""
     text = text.strip()
     at = text.find("operator ")
     if at >= 0 and (at == 0 or not text[at - 1].isalnum()):
@@ -112,7 +112,7 @@ def _without_result(text: str) -> str:
 
 
 def _translated(symbols: list[str]) -> list[str]:
-    """As many as were answered in time, empty where there is no other name."""
+    """As many names as arrived in time, empty where a symbol cannot be demangled."""
     if not symbols:
         return []
     lines = _answers("".join(f"{symbol}\n" for symbol in symbols).encode(), len(symbols))
@@ -139,7 +139,7 @@ def _answers(questions: bytes, count: int) -> bytes:
 
 
 def _heard(process: subprocess.Popen[bytes], questions: bytes, count: int) -> bytes:
-    """Ask and listen at the same time: neither side keeps more than a pipe holds."""
+    """Write and read at the same time: neither side buffers more than a pipe holds."""
     if process.stdin is None or process.stdout is None:
         return b""
     asks, answers = process.stdin.fileno(), process.stdout.fileno()

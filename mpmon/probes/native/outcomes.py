@@ -1,33 +1,33 @@
-"""How a frame was found, what proves it, and why there are no more: values of `NativeFrame` and `NativeStack`."""
+"""How a frame was found, what proves it, and why the stack ends: values of `NativeFrame` and `NativeStack`."""
 
 from __future__ import annotations
 
 START = "start"
 """All frames are there, up to the one in which the thread began."""
 LOST = "lost"
-"""From there on nothing is known."""
+"""The next caller could not be found."""
 BOUNDED = "bounded"
-"""There are more frames, or it would have taken more work, than is allowed."""
+"""There are more frames than allowed, or it would have taken more work than allowed."""
 RUNNING = "running"
-"""It was on a CPU."""
+"""The thread was on a CPU."""
 MOVED = "moved"
-"""It ran while it was read, twice."""
+"""The thread ran while it was read, twice."""
 REFUSED = "refused"
-"""It cannot be read, or is of a kind that is not understood."""
+"""The thread cannot be read, or its processor is not supported."""
 
 REGISTERS = "registers"
-"""The innermost frame: the kernel tells where the thread stands."""
+"""The innermost frame of a sleeping thread: reported by the kernel."""
 FRAME_INFORMATION = "frame information"
-"""The frame below told, and nothing was assumed."""
+"""From the frame information of the frame below; nothing was assumed."""
 PROLOGUE = "prologue"
-"""A register was not known: how deep the frame below is was read from the code with which it begins."""
+"""A register was not known: the size of the frame below was read from its prologue."""
 FRAME_POINTER = "frame pointer"
-"""The function below has no frame information, and its frame pointer led to the call."""
+"""The function below has no frame information; its frame pointer led to the call."""
 SAMPLE = "sample"
-"""The innermost frame of a thread that ran: the kernel told where it stood in one moment."""
+"""The innermost frame of a running thread: copied by the kernel at one moment."""
 SEARCH = "search"
-"""The nearest word on the stack that is a return address of a call that may have led there."""
+"""The nearest word on the stack that is the return address of a call that may have led there."""
 
 NAMES_IT, JUMPS_TO_IT, MAY_BE = 3, 2, 1
-"""What proves a frame that was not told: the call before its return address names the function below; it calls one that
-jumps to the function below; it is a call through a register or memory."""
+"""What proves a frame that does not come from frame information: the call before its return address names the function below;
+it calls a function that jumps to the function below; it is a call through a register or memory."""

@@ -1,11 +1,11 @@
-"""Where a thread stands that runs, by perf_event_open(2): its registers and the lowest piece of its stack, copied by the kernel.
+"""Where a running thread is, by perf_event_open(2): its registers and the lowest piece of its stack, copied by the kernel.
 
-A clock counts the time that the thread runs in code of its own.  At each tick the kernel copies both into a ring that is mapped
+A clock counts the time that the thread runs in user mode.  At each tick the kernel copies both into a ring that is mapped
 here, which costs the thread 20 to 60 microseconds (measured).  After `MOST` ticks the kernel itself stops the clock
-(PERF_EVENT_IOC_REFRESH), whatever becomes of mpmon.  Nothing stops the thread, and nothing is written: the ring is mapped for
-reading, and is larger than all copies.
+(PERF_EVENT_IOC_REFRESH), whatever happens to mpmon.  Nothing stops the thread, and nothing is written: the ring is mapped for
+reading, and is larger than all copies together.
 
-The clock is the kernel's own (PERF_COUNT_SW_CPU_CLOCK), since a virtual machine often has no counters of the processor's.
+The clock is the kernel's own (PERF_COUNT_SW_CPU_CLOCK), since a virtual machine often has no hardware counters.
 The system call has no function in the C library.  x86-64 only.
 """
 
@@ -27,19 +27,19 @@ from mpmon.probes.native.machines import machine_of
 from mpmon.probes.rights import why_unsampled
 
 MOST = 3
-"""Copies of one thread."""
+"""Samples of one thread."""
 
 STACK = 1 << 14
-"""Bytes of the stack that are copied; those above seldom change, and are read when the frames lead there."""
+"""Bytes of the stack that are copied; the stack above seldom changes, and is read when the frames lead there."""
 
 PERIOD_NS = 1_000_000
-"""Time of the thread's own between two copies."""
+"""The thread's user-mode time between two samples."""
 
 WAIT_S = 0.1
-"""For all copies of all threads of a look."""
+"""For all samples of all threads of a look."""
 
 RING = 1 << 16
-"""Bytes for copies: a power of two that holds all."""
+"""Bytes of the ring: a power of two that holds all samples of a thread."""
 
 _CALL = 298
 """perf_event_open, asm/unistd_64.h."""
@@ -51,15 +51,15 @@ _TID, _REGISTERS, _STACK = 1 << 1, 1 << 12, 1 << 13
 _DISABLED, _NOT_KERNEL, _NOT_HYPERVISOR = 1 << 0, 1 << 5, 1 << 6
 _CLOSE_ON_EXEC = 1 << 3
 _REFRESH = 0x2402
-"""PERF_EVENT_IOC_REFRESH: count, and stop after so many."""
+"""PERF_EVENT_IOC_REFRESH: count, and stop after that many."""
 _HEAD = 1024
-"""Where `data_head` lies in struct perf_event_mmap_page: so many bytes were written."""
+"""Offset of `data_head`, the number of bytes written, in struct perf_event_mmap_page."""
 _SAMPLE = 9
 """PERF_RECORD_SAMPLE."""
 _ABI_64 = 2
 """PERF_SAMPLE_REGS_ABI_64."""
 _BY_PERF = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: 16} | {16 + n: 8 + n for n in range(8)}
-"""DWARF's numbers of registers by perf's (asm/perf_regs.h), in the order in which they are copied."""
+"""DWARF register numbers by perf's (asm/perf_regs.h), in the order in which they are copied."""
 _MASK = sum(1 << number for number in _BY_PERF)
 
 OTHER_MACHINE = "mpmon samples running threads on x86-64 only"
@@ -67,7 +67,7 @@ NEVER_IN_USER_CODE = "it did not run in user mode while mpmon watched"
 
 
 class Sample(NamedTuple):
-    """One moment of a running thread. Registers have the numbers of DWARF."""
+    """One moment of a running thread. Registers have DWARF numbers."""
 
     registers: Registers
     stack: bytes
@@ -75,7 +75,7 @@ class Sample(NamedTuple):
 
 
 class NotSampled(Exception):
-    """Why, in words, and what to do about it."""
+    """Sampling is not possible: why, in words, and what to do about it."""
 
     def __init__(self, why: str, remedy: str = "") -> None:
         super().__init__(why, remedy)
@@ -103,8 +103,8 @@ Call = Callable[[bytes, int], int]
 
 
 def samples(pid: int, tids: Collection[int], wait_s: float = WAIT_S, call: Call = _call) -> dict[int, list[Sample]]:
-    """Up to `MOST` moments of each of these threads of a process: fewer, or none, where a thread does not run so long in code of
-    its own within `wait_s` seconds.
+    """Up to `MOST` samples of each of these threads of a process: fewer, or none, where a thread does not run long enough in
+    user mode within `wait_s` seconds.
 
     Raises:
         NotSampled: the kernel refuses.
@@ -123,7 +123,7 @@ def samples(pid: int, tids: Collection[int], wait_s: float = WAIT_S, call: Call 
 
 
 def check_sampling(call: Call = _call) -> None:
-    """Whether this process may be sampled by itself, which is the least.
+    """Whether this process may sample itself, the least privilege needed.
 
     Raises:
         NotSampled: it may not.
@@ -139,14 +139,14 @@ def check_sampling(call: Call = _call) -> None:
 
 
 def _wait(clocks: Collection[_Clock], until: float) -> None:
-    """Until each has all its copies, or time is over."""
+    """Until each has all its samples, or the time is up."""
     poll = select.poll()
     left = {clock.descriptor: clock for clock in clocks}
     for descriptor in left:
         poll.register(descriptor, select.POLLIN)
     while left and (seconds := until - time.monotonic()) > 0:
         for descriptor, event in poll.poll(1000 * seconds):
-            # An error, or the end of the thread, comes again at each call.
+            # An error, or the end of the thread, would be reported again at each call.
             if event & ~select.POLLIN or left[descriptor].is_full:
                 poll.unregister(descriptor)
                 del left[descriptor]
@@ -186,7 +186,7 @@ class _Clock:
 
     @property
     def is_full(self) -> bool:
-        """All copies are there."""
+        """All samples are there."""
         return sum(1 for _ in self._records()) >= MOST
 
     def samples(self) -> Iterator[Sample]:
@@ -196,7 +196,7 @@ class _Clock:
                 yield found
 
     def _records(self) -> Iterator[bytes]:
-        """The copies: what else the kernel writes into the ring (that it throttled the clock) is not one."""
+        """The sample records; the kernel also writes other records into the ring (that it throttled the clock)."""
         (head,) = struct.unpack_from("<Q", self._ring, _HEAD)
         at = 0
         while at + 8 <= head <= RING:
@@ -208,7 +208,7 @@ class _Clock:
             at += size
 
     def _sample(self, record: bytes) -> Sample | None:
-        """`None` of one that is of no use: of a process of 32 bits, or of another one."""
+        """`None` for an unusable record: of a 32-bit process, or of another thread."""
         pid, tid, abi = struct.unpack_from("<IIQ", record)
         if abi != _ABI_64 or (pid, tid) != (self._pid, self.tid):
             return None
@@ -216,6 +216,6 @@ class _Clock:
         at = 16 + 8 * len(_BY_PERF)
         (size,) = struct.unpack_from("<Q", record, at)
         at += 8
-        # How much of the room for the copy was used stands behind it.
+        # The number of bytes actually copied follows the space for the copy.
         used = struct.unpack_from("<Q", record, at + size)[0] if size else 0
         return Sample(registers, record[at : at + min(size, used)])

@@ -1,4 +1,4 @@
-"""The memory of a process as code and as words: which file lies where, and what its bytes are."""
+"""The memory of a process as code and as words: which file is mapped where, and its bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpmon.probes.native.machines import Machine
 
 PAGE = 4096
 STACK_LIMIT = 1 << 23
-"""Bytes of one stack that are read: as many as stacks have by default."""
+"""Most bytes of one stack that are read: the default stack size."""
 
 MOST_LIBRARIES = 256
 """Files of one process that are opened."""
@@ -35,13 +35,13 @@ class Code(NamedTuple):
     area: Area
     library: Library | None
     bias: int
-    """To be added to addresses of the library's own."""
+    """To be added to the library's own addresses."""
     problem: str | None
     """Why there is no library."""
 
 
 class Space:
-    """One process, for the length of a `with` block; what is found out of it is kept so long."""
+    """One process, for the length of a `with` block; what is found is cached for that long."""
 
     def __init__(self, proc: Proc, pid: int, memory: Memory, areas: Layout, machine: Machine) -> None:
         self._proc, self._pid = proc, pid
@@ -53,7 +53,7 @@ class Space:
         self._codes_of: dict[int, Code] = {}
         """By the start of the area."""
         self._libraries: dict[int, Library | str] = {}
-        """By where the file is mapped."""
+        """By the address at which the file is mapped."""
         self._open = ExitStack()
 
     def __enter__(self) -> Space:
@@ -63,11 +63,11 @@ class Space:
         self._open.close()
 
     def area(self, address: int) -> Area | None:
-        """The one in which an address lies."""
+        """The mapped area that contains an address."""
         return self._areas.at(address)
 
     def code(self, address: int) -> Code | None:
-        """What is executed there; `None` where nothing can be."""
+        """The code at an address; `None` where it is not executable."""
         page = address // PAGE
         try:
             return self._codes[page]
@@ -84,7 +84,7 @@ class Space:
         return self._codes_of[area.start]
 
     def code_bytes(self, address: int, size: int) -> bytes:
-        """Of code; out of the file where there is one, so that no page of it has to be fetched into the process."""
+        """Bytes of code; from the file where there is one, so that no page has to be faulted into the process."""
         code = self.code(address)
         if code is None:
             return b""
@@ -93,10 +93,10 @@ class Space:
         return found if len(found) == size else self.memory.read_some(address, size)
 
     def word(self, address: int) -> int:
-        """The one at an address.
+        """The word at an address.
 
         Raises:
-            LookupError: none that can be read.
+            LookupError: it cannot be read.
         """
         text = self.memory.read_some(address & WORD, _WORD.size)
         if len(text) < _WORD.size:
@@ -117,7 +117,7 @@ class Space:
         return Code(area, None, 0, "has no code where it is mapped") if bias is None else Code(area, found, bias, None)
 
     def _library(self, area: Area) -> Library | str:
-        """Or why there is none, to go on after its name."""
+        """The library, or why there is none, worded to follow its name."""
         start = self._loaded_at(area)
         if start not in self._libraries:
             full = len(self._libraries) >= MOST_LIBRARIES
@@ -140,16 +140,16 @@ class Space:
         """
         Raises:
             BadElf: no program.
-            OSError: the file that is mapped cannot be had.
+            OSError: the mapped file cannot be opened.
         """
         path = area.path.removesuffix(" (deleted)")
-        # maps shows the path in a container as the process sees it, and below a chroot as mpmon does.
+        # For a process in a container, maps shows the path as the process sees it, and in a chroot as mpmon sees it.
         for place in (seen_by(self._proc, self._pid, path), Place(path)):
             try:
                 file = self._open.enter_context(Found(place, FILE))
             except OSError:
                 continue
-            # Since it was mapped, another file may have come to stand at that path.
+            # Since it was mapped, another file may have taken that path.
             if area.is_of(file.info):
                 return _known(program(file.descriptor, file.info))
         link = self._proc.path(self._pid, "map_files", f"{area.start:x}-{area.end:x}")
@@ -157,7 +157,7 @@ class Space:
         return _known(program(lambda: descriptor, os.fstat(descriptor)))
 
     def _loaded(self, area: Area, problem: str) -> Library | str:
-        """As it lies in memory, where frame information does too, but no names."""
+        """The file as it lies in memory, which includes frame information, but no names."""
         start = self._loaded_at(area)
         try:
             return LoadedLibrary(image_of(Loaded(self.memory, start)), self.memory, start)
@@ -191,17 +191,17 @@ class Stack:
         """Words by page."""
 
     def word(self, address: int) -> int:
-        """As `Space.word`; the stack may lie elsewhere from some frame on, as that of a signal's handler does."""
+        """As `Space.word`; from some frame on the stack may be elsewhere, as with a signal handler's own stack."""
         words = self._pages.get(address // PAGE)
         if words is None or address % _WORD.size:
             words = self._page(address)
         if words is None:
             return self._space.word(address)
-        # Where memory ends there are fewer, and IndexError is a LookupError.
+        # A page at the end of readable memory has fewer words, and IndexError is a LookupError.
         return words[address % PAGE // _WORD.size]
 
     def _page(self, address: int) -> Sequence[int] | None:
-        """The words of the page in which one lies; `None` beside the stack."""
+        """The words of the page that contains an address; `None` outside the stack."""
         if not self.start <= address <= self.end - _WORD.size or address % _WORD.size:
             return None
         page = address // PAGE
@@ -222,7 +222,7 @@ class Stack:
 
 
 class CopiedStack(Stack):
-    """One of which the lowest piece was copied when the thread stood at that pointer; the rest is what it is now."""
+    """A stack whose lowest piece was copied when the thread was at that pointer; the rest is read as it is now."""
 
     def __init__(self, space: Space, pointer: int, copy: bytes) -> None:
         super().__init__(space, pointer)

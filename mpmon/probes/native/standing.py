@@ -1,4 +1,4 @@
-"""Where a thread stands: proc_pid_syscall(5) tells the stack pointer and the program counter of one that sleeps."""
+"""Where a sleeping thread is: proc_pid_syscall(5) gives its stack pointer and its program counter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mpmon.probes.native.outcomes import REFUSED, RUNNING
 
 
 class Standing(NamedTuple):
-    """The two registers that the kernel tells."""
+    """The two registers that the kernel reports."""
 
     stack_pointer: int
     program_counter: int
 
 
 class NotStanding(Exception):
-    """Nothing can be said of the thread: the `end` and the `why` of its row."""
+    """Nothing is known about the thread: the `end` and the `why` of its row."""
 
     def __init__(self, end: str, why: str | None = None) -> None:
         super().__init__(end, why)
@@ -27,7 +27,7 @@ class NotStanding(Exception):
 def standing(proc: Proc, pid: int, tid: int) -> Standing:
     """
     Raises:
-        NotStanding: it runs, or may not be asked.
+        NotStanding: it runs, or may not be read.
     """
     try:
         fields = proc.text(pid, "task", tid, "syscall").split()
@@ -36,7 +36,7 @@ def standing(proc: Proc, pid: int, tid: int) -> Standing:
     if fields[:1] == ["running"]:
         raise NotStanding(RUNNING)
     try:
-        # The number of the call and its six arguments, or -1; then these registers.
+        # The number of the system call and its six arguments, or -1; then these registers.
         *call, pointer, counter = fields
         if len(call) in (1, 7):
             return Standing(int(pointer, 16), int(counter, 16))
@@ -46,8 +46,8 @@ def standing(proc: Proc, pid: int, tid: int) -> Standing:
 
 
 class Counters:
-    """What differs as soon as a thread has run, however shortly: `schedstat` of the kernel's sched-stats documentation; for the
-    length of a `with` block.
+    """Counters that change as soon as a thread has run, however briefly: `schedstat` (the kernel's sched-stats documentation);
+    for the length of a `with` block.
     """
 
     LIMIT = 256
@@ -70,7 +70,7 @@ class Counters:
         os.close(self._descriptor)
 
     def now(self) -> bytes:
-        """What they are.
+        """Their current values.
 
         Raises:
             NotStanding: as above.

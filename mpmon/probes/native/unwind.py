@@ -8,7 +8,7 @@ from mpmon.probes.native.space import Space, Stack
 
 
 class NoWay(Exception):
-    """Frame information leads nowhere: a defect of it, or memory that is not what it was."""
+    """Frame information leads nowhere: it is defective, or memory has changed."""
 
 
 class Start(Exception):
@@ -16,7 +16,7 @@ class Start(Exception):
 
 
 class Unwind:
-    """Of one process."""
+    """Unwinds the frames of one process."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -25,10 +25,10 @@ class Unwind:
         self._kept, self._mask = machine.kept, (1 << machine.address_bits) - 1
 
     def rules(self, address: int, *, exact: bool) -> Rules | None:
-        """What holds where a function stands: at the next instruction (`exact`), or in the call before it.
+        """The rules that hold at an address: at that very instruction (`exact`), or in the call before it.
 
-        `None` where nobody tells. The call may be the last instruction of its function, so what is behind it may belong to
-        another one.
+        `None` without frame information. The call may be the last instruction of its function, so the address behind it may
+        belong to another function.
         """
         code = self._space.code(address)
         if code is None or code.library is None:
@@ -36,18 +36,18 @@ class Unwind:
         at = address - code.bias
         found = code.library.rules(at if exact else at - 1)
         if found is None and not exact:
-            # Where a signal's handler returns to nobody has called: its entry may begin at this very address.
+            # No call precedes the address to which a signal handler returns: its entry may begin at this very address.
             trampoline = code.library.rules(at)
             return trampoline if trampoline and trampoline.function.is_signal else None
         return found
 
     def is_signal(self, address: int) -> bool:
-        """A signal's handler returns there."""
+        """A signal handler returns there."""
         rules = self.rules(address, exact=False)
         return rules is not None and rules.function.is_signal
 
     def caller(self, rules: Rules, registers: Registers, stack: Stack) -> dict[int, int]:
-        """What is known of the caller's registers when this function returns.
+        """The known registers of the caller when this function returns.
 
         Raises:
             Start: there is no caller.
@@ -74,7 +74,7 @@ class Unwind:
             raise NoWay(str(problem)) from None
         address = found.pop(returns, None)
         if address is None:
-            # Only a function that has called nobody keeps it in a register, and so the kernel would have to tell it.
+            # Only a leaf function keeps it in a register, so the kernel would have to report it.
             address = known(registers, returns)
         if not address:
             raise Start

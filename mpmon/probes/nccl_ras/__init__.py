@@ -1,14 +1,14 @@
-"""What NCCL itself knows of its communicators, from its RAS threads: only if the user requested it, and once per hang.
+"""What NCCL itself knows about its communicators, from its RAS threads: only if the user requested it, and once per hang.
 
-Every process that uses NCCL (2.24 or newer) has a thread for reliability, availability and serviceability; one of a machine
-listens on localhost:28028 (NCCL_RAS_ADDR) and answers for all processes of the job, which it asks over a network of their
-own. In some versions such a question has crashed the job, so it is never queried automatically, and never polled.
+Every process that uses NCCL (2.24 or newer) has a thread for reliability, availability and serviceability; one per machine
+listens on localhost:28028 (NCCL_RAS_ADDR) and answers for all processes of the job, which it queries over RAS's own
+network. In some versions such a query has crashed the job, so it is never made automatically, and never polled.
 
-Its counts are of operations that a rank has issued, not of finished ones: a rank that has issued fewer than its peers has
-not come to what they wait in; equal counts prove nothing.
+It counts operations that a rank has issued, not finished ones: a rank that has issued fewer than its peers has not reached
+the operation they wait in; equal counts prove nothing.
 
-Modules: `dialogue` asks within one deadline and so many bytes, `answer` makes rows of what it said.
-Words and fields: src/ras/client_support.cc of NCCL and its "RAS" page; JSON is known since 2.28.7.
+Modules: `dialogue` asks within a deadline and a byte limit, `answer` turns the answer into rows.
+Commands and fields: src/ras/client_support.cc of NCCL and its "RAS" page; JSON is available since 2.28.7.
 """
 
 from __future__ import annotations

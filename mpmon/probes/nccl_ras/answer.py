@@ -1,4 +1,4 @@
-"""The JSON of NCCL's RAS: communicators, and who of them has issued how many operations."""
+"""The JSON of NCCL's RAS: communicators, and how many operations each of their ranks has issued."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import Any
 import msgspec
 
 MOST_COMMUNICATORS, MOST_PEERS = 4096, 1 << 20
-"""That are taken of one answer; peers of all communicators together."""
+"""Limits for one answer; peers of all communicators together."""
 
 _BETWEEN = re.compile(rb"\}(\s*)\{")
 _MISSING = re.compile(rb'"missing_ranks"\s*:\s*\[[^\[\]]*\]')
 
 
 class NotUnderstood(ValueError):
-    """Not what NCCL's RAS says; the message is the rest of a sentence about it."""
+    """Not an answer of NCCL's RAS; the message continues a sentence about it."""
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
     """One rank of a communicator."""
 
     rank: int
-    """In the communicator, which is not its rank in the job."""
+    """Its rank in the communicator, not in the job."""
     host: str
     pid: int
     """In its own pid namespace."""
     counts: dict[str, int] = {}
-    """Operations that it has issued: `AllReduce`."""
+    """Number of operations issued, by name: `AllReduce`."""
 
     @property
     def issued(self) -> int:
-        """All of them."""
+        """Number of all operations issued."""
         return sum(self.counts.values())
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """One of which NCCL has heard nothing."""
+    """A rank that NCCL has not heard from."""
 
     rank: int
     host: str
     pid: int
     dead: bool = False
-    """NCCL holds it for dead; else it has only not answered in time."""
+    """NCCL considers it dead; else it only did not answer in time."""
 
 
 class Communicator(msgspec.Struct, frozen=True, kw_only=True):
-    """One of NCCL's, as all its ranks have it."""
+    """One NCCL communicator, with all its ranks."""
 
     name: str
     size: int
@@ -81,10 +81,10 @@ class _Communicator(msgspec.Struct):
 
 
 def communicators(text: bytes) -> tuple[Communicator, ...]:
-    """Of an answer to VERBOSE STATUS. A communicator or rank that is not as it should be is left out: the others still count.
+    """The communicators in an answer to VERBOSE STATUS. A malformed communicator or rank is left out: the others still count.
 
     Raises:
-        NotUnderstood: it is no such answer.
+        NotUnderstood: it is not such an answer.
     """
     if not text.strip():
         raise NotUnderstood("closed the connection without an answer")
@@ -126,7 +126,7 @@ def _row(row: _Communicator, peers: list[_Rank], gone: list[_MissingRank]) -> Co
 
 
 def _name(row: _Communicator) -> str:
-    """Both hashes: one alone is not always enough to tell communicators apart."""
+    """Both hashes, since one alone does not always distinguish communicators."""
     parts = (f"{part:x}" if isinstance(part, int) else part for part in (row.hash, row.secondary_hash))
     return ":".join(part for part in parts if part)
 

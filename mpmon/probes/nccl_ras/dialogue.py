@@ -1,4 +1,4 @@
-"""The dialogue with NCCL's RAS: four lines, of which the last one is only said when all before were understood."""
+"""The dialogue with NCCL's RAS: four lines; the last one is only sent if all before were accepted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WITHIN_S = 20.0
 """For the whole dialogue."""
 
 COLLECTS_S = 5
-"""How long RAS itself waits for the processes of the job, of which it then tells that they do not answer."""
+"""How long RAS itself waits for the processes of the job before it reports that they do not answer."""
 
 MOST_BYTES = 64 << 20
-"""Of an answer: some 300 bytes a rank of each communicator."""
+"""Most bytes of an answer: some 300 bytes per rank of each communicator."""
 
 _LINE = 4096
-"""Bytes of a line before the answer."""
+"""Most bytes of a line before the answer."""
 
 _CHUNK = 1 << 16
 
@@ -34,15 +34,15 @@ class Address(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """Why there is none, as the rest of a sentence about the address."""
+    """Why there is no answer; the message continues a sentence about the address."""
 
 
 class NotReached(NoAnswer):
-    """There is no connection, so nobody was asked anything."""
+    """There is no connection, so nothing was asked."""
 
 
 def ask(address: Address) -> bytes:
-    """The answer to VERBOSE STATUS, in JSON as far as it keeps its word.
+    """The answer to VERBOSE STATUS, which should be JSON.
 
     Raises:
         NotReached: no connection.
@@ -87,7 +87,7 @@ def _status(line: Line, reader: _Reader) -> bytes:
 
 
 def _said(line: Line, reader: _Reader, words: str) -> str:
-    """The line with which one is answered."""
+    """Send a line; returns the line that answers it."""
     _say(line, words)
     answer = reader.readline(_LINE)
     if not answer.endswith(b"\n"):

@@ -1,7 +1,7 @@
 """Calls of NVML: the functions of libnvidia-ml.so.1, which nvidia-ml-py loads, by name and with their return codes.
 
-Functions are called through ctypes and not through the wrappers of nvidia-ml-py, which make an object of every entry of
-every list, and leave out what is needed here: buffers larger than asked for.
+Functions are called through ctypes and not through the wrappers of nvidia-ml-py, which create an object for every entry of
+every list, and do not allow what is needed here: buffers larger than requested.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mpmon.probes.nvml.words import FUNCTION_NOT_FOUND, SUCCESS, UNKNOWN, field_
 NAME = "libnvidia-ml.so.1"
 
 FINDER = "_nvmlGetFunctionPointer"
-"""What looks up a function in nvidia-ml-py; the deprecated package `pynvml`, whose module has the same name, lacks it."""
+"""nvidia-ml-py's function that looks up a symbol; the deprecated package `pynvml`, whose module has the same name, lacks it."""
 
 TEXT_BYTES = 96
-"""Room for a name or a UUID; nvml.h asks for at most this."""
+"""Buffer size for a name or a UUID; nvml.h asks for at most this."""
 
 NO_NUMBER, NO_LONG_NUMBER = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 """All ones: NVML_VALUE_NOT_AVAILABLE."""
@@ -30,7 +30,7 @@ _ANCHOR = time.time() - time.monotonic()
 
 
 class NoValue(Exception):
-    """A call returned an error, or something that is no value; the message says it in plain words."""
+    """A call returned an error, or the marker for no value; the message says it in plain words."""
 
     def __init__(self, reason: str, code: int = SUCCESS) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Functions:
         self._found: dict[str, Callable[..., int] | None] = {}
 
     def start(self) -> int:
-        """Load and initialise; the return code."""
+        """Load and initialise the library; returns the return code."""
         import pynvml
 
         try:
@@ -54,7 +54,7 @@ class Functions:
         return SUCCESS
 
     def named(self, name: str) -> Callable[..., int] | None:
-        """`None` for one that this driver does not have."""
+        """The function; `None` if this driver does not have it."""
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]
@@ -69,23 +69,23 @@ class Functions:
 
 
 class Caller:
-    """Makes the calls of one thread, and can tell another thread which of them has not come back."""
+    """Makes the calls of one thread, and lets another thread see which of them has not returned."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._since: float | None = None
         self.call = ""
-        """The last one."""
+        """Name of the last call."""
 
     @property
     def waited_s(self) -> float:
-        """How long the present call has been going on, 0 between two."""
+        """How long the current call has been running; 0 between calls."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     @property
     def since(self) -> float:
-        """When the present call began, or else now, seconds since the epoch."""
+        """When the current call began, else now; seconds since the epoch."""
         since = self._since
         return _ANCHOR + (time.monotonic() if since is None else since)
 
@@ -118,7 +118,7 @@ class Caller:
             raise NoValue(field_words(code), code)
 
     def number(self, name: str, *arguments: Any) -> int:
-        """The 32 bits a function writes behind its other arguments.
+        """The 32-bit number a function writes to its last argument.
 
         Raises:
             NoValue: it returned an error, or no number.
@@ -130,7 +130,7 @@ class Caller:
         return out.value
 
     def long_number(self, name: str, *arguments: Any) -> int:
-        """The same for 64 bits.
+        """As `number`, for 64 bits.
 
         Raises:
             NoValue: it returned an error, or no number.

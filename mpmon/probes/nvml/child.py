@@ -1,5 +1,5 @@
 """The main loop's side of the helper process: start it, send requests, receive answers, end it. Nothing here waits longer
-than given.
+than its given limit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mpmon.probes.nvml.wire import Ask, Look, Settings
 
 CHUNK = 1 << 16
 END_S = 0.1
-"""Time for an orderly end, and for the forced one after it."""
+"""Time for an orderly exit, and for the kill after it."""
 
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
-"""Signals a program gets for what it does itself."""
+"""Signals that a program causes itself."""
 
 _decoder = msgspec.json.Decoder(Look)
 
@@ -35,7 +35,7 @@ class Child:
             OSError: it cannot be started.
         """
         said = msgspec.json.encode(settings).decode()
-        # A session of its own: Ctrl-C is meant for mpmon, which ends it in order.
+        # A separate session: Ctrl-C must reach mpmon only, which ends the helper in an orderly way.
         self._process = subprocess.Popen(
             start.command("mpmon.probes.nvml.helper", said, str(os.getpid()), bare=True), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
@@ -45,7 +45,7 @@ class Child:
         os.set_blocking(self._answers, False)
         self._heard = b""
         self.owes = False
-        """It was asked and has not answered in full."""
+        """A request has not been answered in full."""
         self.ended = False
 
     @property
@@ -56,11 +56,11 @@ class Child:
     def ask(self, ask: Ask) -> None:
         """Ask, without waiting for the answer."""
         self.owes = True
-        with contextlib.suppress(OSError):  # that it has ended shows when it is heard
+        with contextlib.suppress(OSError):  # `hear` notices that it has ended
             os.write(self._asks, msgspec.json.encode(ask) + b"\n")
 
     def hear(self, seconds: float) -> Look | None:
-        """The newest answer, after so long at most; `None` when there is no new one."""
+        """The newest answer, after `seconds` at most; `None` when there is no new one."""
         newest: Look | None = None
         ready = select.poll()
         ready.register(self._answers, select.POLLIN)
@@ -69,7 +69,7 @@ class Child:
         return newest
 
     def how_it_ended(self) -> str:
-        """In words; of one that has ended."""
+        """How a helper that has ended did so, in words."""
         try:
             status = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -82,7 +82,7 @@ class Child:
         return f"mpmon's helper for the NVIDIA driver was killed ({name})"
 
     def close(self) -> None:
-        """End it: by itself, and if it does not at once, by force. A thread stuck in the kernel may outlive even that."""
+        """End it: let it exit by itself, else kill it. A thread stuck in the kernel may outlive even that."""
         for stream in self._streams:
             stream.close()
         for end in (lambda: None, self._process.kill):
@@ -92,7 +92,7 @@ class Child:
                 return
 
     def _read(self) -> Look | None:
-        """What can be read now."""
+        """The newest answer that can be read now."""
         try:
             chunk = os.read(self._answers, CHUNK)
         except BlockingIOError:
@@ -112,7 +112,7 @@ class Child:
 
 
 def look_once(seconds: float, settings: Settings | None = None) -> Look:
-    """What the driver says now, or why it says nothing within so long."""
+    """What the driver reports now, or why there is no answer within `seconds`."""
     child = Child(settings or Settings())
     try:
         child.ask(Ask())

@@ -18,22 +18,22 @@ from mpmon.probes.nvml.words import GARBLED
 from mpmon.rows import shared_by
 
 NAME = "gpus"
-"""Of the row in `Snapshot.probes`."""
+"""Name of the row in `Snapshot.probes`."""
 
 PATIENCE_S, FIRST_PATIENCE_S = 0.03, 1.5
-"""How long the end of a round waits for the answer to its beginning; the latter in a report, until one answer has come."""
+"""How long the end of a round waits for the answer to its request; the latter in a report, until the first answer."""
 
 SHORTEST_PAUSE_S = 0.2
-"""Between two questions: the driver serves one at a time, and training needs it too."""
+"""Shortest pause between two requests: the driver serves one at a time, and training needs it too."""
 
 SILENCE_S = 3.0
 """After this time without an answer, the report says so."""
 
 RESTARTS_AFTER_S = (1.0, 5.0, 30.0)
-"""How long to wait before a helper that crashed is started again, each time; then it is not."""
+"""How long to wait before each restart of a helper that crashed; after the last it is not restarted."""
 
 MOST_PROBLEMS = 3
-"""Devices whose problem is told in one line."""
+"""Most device problems that are listed in one line."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class NvmlProbe:
-    """GPUs and who uses them: a `mpmon.session.side_probe.SideProbe`."""
+    """GPUs and the processes that use them: a `mpmon.session.side_probe.SideProbe`."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class NvmlProbe:
         restarts_after_s: tuple[float, ...] = RESTARTS_AFTER_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`eager` asks in the first round already: a report wants it, the first picture of a screen must not wait."""
+        """`eager` asks in the first round already: for a report; the first frame of a screen must not wait."""
         self.pcie = False
-        """Somebody looks at what goes over PCIe."""
+        """PCIe throughput is on display, so it has to be read."""
         self._eager = eager
         self._settings = settings or Settings()
         self._restarts_after_s = list(restarts_after_s)
@@ -86,7 +86,7 @@ class NvmlProbe:
             self._child.ask(Ask(pcie=self.pcie))
 
     def add(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with what is known of GPUs."""
+        """The snapshot with what is known about GPUs."""
         look = self._hear()
         if look is not None:
             self._take(look, snapshot)
@@ -106,7 +106,7 @@ class NvmlProbe:
             self._child = None
 
     def _start(self) -> None:
-        # Imported at the second round of a screen: the first picture should not wait for it.
+        # Imported in the second round of a screen: the first frame should not wait for it.
         from mpmon.probes.nvml.child import Child
 
         try:
@@ -163,7 +163,7 @@ class _Tables:
         self.users: tuple[GpuProcess, ...] = ()
         self._pids = Pids(proc)
         self._xids: dict[str, tuple[Xid, ...]] = {}
-        """What helpers that have ended were told, by UUID."""
+        """Xids reported to earlier helpers, by UUID."""
 
     def take(self, look: Look, snapshot: Snapshot) -> str | None:
         """New rows; what is wrong with them."""
@@ -177,7 +177,7 @@ class _Tables:
         return problem
 
     def mark(self, problem: str) -> None:
-        """Nobody can be asked."""
+        """Mark all rows: there is no helper to ask."""
         self._xids = {gpu.uuid: gpu.xids for gpu in self.gpus}
         self.gpus = tuple(msgspec.structs.replace(gpu, problem=problem) for gpu in self.gpus)
         self.users = without_load(self.users, problem)
@@ -188,7 +188,7 @@ class _Tables:
 
 
 def _problems(gpus: tuple[Gpu, ...]) -> list[str]:
-    """Of devices, the first few; a problem they share is told once."""
+    """Problems of devices, the first few; one that several share is listed once."""
     by_problem: dict[str, list[str]] = {}
     for gpu in gpus:
         problem = gpu.problem or (GARBLED if gpu.reasons.get("gpu_processes") == GARBLED else None)

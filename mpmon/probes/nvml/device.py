@@ -1,4 +1,4 @@
-"""One device: its row, its instances, and who uses it."""
+"""One device: its row, its instances, and the processes that use it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NOT_READ = "not read yet"
 NEVER = float("-inf")
 
 Xids = Callable[[str], "tuple[Xid, ...] | Missing"]
-"""What a device, by UUID, has told of errors, or why it cannot."""
+"""The Xids that a device, by UUID, has reported, or why they cannot be known."""
 
 
 class Device:
-    """Read by one thread at a time; what was found last stands in `gpu`, `parts` and `users`."""
+    """Read by one thread at a time; the last result is in `gpu`, `parts` and `users`."""
 
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index
@@ -42,7 +42,7 @@ class Device:
         self._slowly_at = self._lists_at = NEVER
 
     def read(self, call: Caller, ask: Ask, xids: Xids) -> None:
-        """Ask the driver what is due."""
+        """Query the driver for what is due."""
         try:
             handle = self._open(call) if self.handle is None else self.handle
         except NoValue as why:
@@ -71,7 +71,7 @@ class Device:
         self.gpu = self._row(facts, at)
 
     def stuck(self, problem: str, since: float) -> tuple[Gpu, tuple[GpuProcess, ...]]:
-        """What was known before a call did not come back; nobody's load is known any more."""
+        """The rows from before a call got stuck; the processes' load is no longer known."""
         gpu = self.gpu or self._row_without_values(NOT_READ)
         return msgspec.structs.replace(gpu, problem=problem, blocked_since=since), without_load(self.users, problem)
 

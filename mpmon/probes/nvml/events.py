@@ -1,6 +1,6 @@
-"""Xids: errors the driver tells as they happen, and only to those who listen already.
+"""Xids: errors the driver reports as they happen, and only to processes that are already listening.
 
-One thread waits for them and does nothing else; numbers as in NVIDIA's "Xid Errors".
+A dedicated thread waits for them; numbers as in NVIDIA's "Xid Errors".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ XID_CRITICAL_ERROR = ctypes.c_uint64(0x8)
 
 WAIT_MS = 5000
 MOST_XIDS = 100
-"""Of one device that are kept, the newest."""
+"""Most Xids that are kept per device, the newest."""
 
 
 class _Event(ctypes.Structure):
@@ -35,7 +35,7 @@ class _Event(ctypes.Structure):
 
 
 class Events:
-    """What devices told since mpmon listens."""
+    """Xids that devices have reported since mpmon began to listen."""
 
     def __init__(self, functions: Functions) -> None:
         self._call = Caller(functions)
@@ -44,11 +44,11 @@ class Events:
         self._over: Missing | None = None
 
     def listen(self, handles: Sequence[Handle]) -> None:
-        """To these devices, for ever."""
+        """Listen to these devices, for ever."""
         threading.Thread(target=self._run, args=(handles,), name="xids", daemon=True).start()
 
     def of(self, uuid: str) -> tuple[Xid, ...] | Missing:
-        """What a device told, or why it cannot."""
+        """The Xids of a device, or why they cannot be known."""
         told = tuple(self._told.get(uuid, ()))
         return told or self._deaf.get(uuid) or self._over or ()
 
@@ -77,7 +77,7 @@ class Events:
             return
         if code:
             raise NoValue(field_words(code), code)
-        with contextlib.suppress(NoValue):  # a device that has just fallen off its bus may not know its name any more
+        with contextlib.suppress(NoValue):  # a device that has just fallen off its bus may no longer report its UUID
             uuid = self._call.text("nvmlDeviceGetUUID", Handle(event.device))
             told = self._told.setdefault(uuid, deque(maxlen=MOST_XIDS))
             told.append(Xid(number=event.data, seen_at=time.time()))

@@ -1,7 +1,7 @@
-"""What is asked of a device: which call, which unit, which fields of `mpmon.model.Gpu` it makes.
+"""The queries made of a device: which call, which unit, which fields of `mpmon.model.Gpu` it fills.
 
-Each reader returns the values of its fields in order; a value that is missing is a `Missing`, which says why.
-Constants and structs are those of nvml.h; the name of one stands where it is used.
+Each reader returns the values of its fields in order; a missing value is a `Missing`, which says why.
+Constants and structs are those of nvml.h; each is named where it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Missing(str):
 
 
 class Reader(NamedTuple):
-    """One question to the driver."""
+    """One query to the driver."""
 
     fields: tuple[str, ...]
     read: Callable[[Caller, Handle], Sequence[Any]]
@@ -40,7 +40,7 @@ class Facts:
         """Why the device as a whole cannot be read."""
 
     def read(self, readers: Sequence[Reader], call: Caller, handle: Handle) -> None:
-        """Ask these."""
+        """Run these readers."""
         for reader in readers:
             try:
                 values = reader.read(call, handle)
@@ -51,14 +51,14 @@ class Facts:
                 self.put(field, value)
 
     def put(self, field: str, value: Any, *, missing: object = None) -> None:
-        """One value, or why there is none; `missing` stands for it then."""
+        """Set one value, or the reason why there is none and `missing` in its place."""
         if isinstance(value, Missing):
             self.values[field], self.reasons[field] = missing, str(value)
         else:
             self.values[field] = value
 
     def add(self, other: Facts) -> None:
-        """All facts of another one too."""
+        """Add all facts of another."""
         self.values |= other.values
         self.reasons |= other.reasons
         self.problem = self.problem or other.problem
@@ -145,7 +145,7 @@ COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process
 
 
 def memory(call: Caller, handle: Handle) -> Sequence[Any]:
-    """Total, used without what the driver reserves, and reserved, bytes; older drivers count both as used."""
+    """Total, used (without reserved) and reserved by the driver, bytes; older drivers count reserved memory as used."""
     out = _Memory2(version=_MEMORY_2)
     code = call.code("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(out))
     if code == 0:
@@ -222,7 +222,7 @@ def _ecc(call: Caller, handle: Handle) -> Sequence[Any]:
 
 
 def _recovery_action(call: Caller, handle: Handle) -> Sequence[Any]:
-    """Room for two answers: drivers have written one past the count."""
+    """The buffer holds two answers: drivers have written one past the count."""
     out = (_FieldValue * 2)()
     out[0].field = _RECOVERY_ACTION
     call.check("nvmlDeviceGetFieldValues", handle, ctypes.c_int(1), out)
@@ -284,5 +284,5 @@ SLOWLY = (
     Reader(("persistence",), _persistence),
 )
 ONCE = (Reader(("bus_id",), _bus_id), Reader(("sm_clock_max_mhz",), _sm_clock_max))
-"""What a device has for good; the highest clock takes 2 ms of CPU on an H100."""
+"""Values that never change; the maximum clock takes 2 ms of CPU on an H100."""
 PCIE = (Reader(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), _pcie),)

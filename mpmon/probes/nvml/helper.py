@@ -1,6 +1,6 @@
-"""The helper's main thread: hears what is asked, answers what is known, never calls the driver itself.
+"""The helper's main thread: receives requests, answers with what is known, never calls the driver itself.
 
-It is started by `mpmon.probes.nvml.child` with the settings as its argument; it ends with whoever started it.
+It is started by `mpmon.probes.nvml.child` with the settings as its argument, and ends with its parent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mpmon.start import end_with
 
 
 class Driver:
-    """The library once it is started, or why it is not."""
+    """The library once it is initialised, or why it is not."""
 
     def __init__(self, settings: Settings) -> None:
         self.functions = Functions()
@@ -39,7 +39,7 @@ class Driver:
         self._gpus = suspended.gpus(settings.pci)
 
     def may_start(self) -> bool:
-        """It is worth a try, and wakes nobody."""
+        """Whether it is worth a try, and would wake no GPU."""
         if suspended.all_sleep(self._gpus):
             self.trouble = Look(problem=words.SLEEP, harmless=True)
             return False
@@ -64,7 +64,7 @@ class Driver:
         self.devices = tuple(Device(index, self._settings) for index in range(count))
 
     def _missing(self) -> Look | None:
-        """What has to be there and is not."""
+        """The answer for a missing prerequisite; `None` if all are there."""
         try:
             ctypes.CDLL(NAME)
         except OSError as problem:
@@ -88,7 +88,7 @@ class Driver:
 
 
 class Helper:
-    """Answers."""
+    """Answers requests."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -100,7 +100,7 @@ class Helper:
         self._tasks: tuple[tuple[Device, Task], ...] | None = None
 
     def looks(self, ask: Ask) -> Iterator[Look]:
-        """The answers: one, and before it one for each call that does not come back."""
+        """The answers: one, and before it one for each call that does not return."""
         self._ask = ask
         for _ in self._ask_driver():
             yield msgspec.structs.replace(self._look(), done=False)
@@ -149,7 +149,7 @@ class Helper:
 
 
 def main(arguments: list[str]) -> None:
-    """Answer a line of JSON for each line of JSON, until there are no more."""
+    """Answer each line of JSON with a line of JSON, until the input ends."""
     end_with(int(arguments[1]), b"mpmon-nvml")
     answers = _private_output()
     helper = Helper(msgspec.json.decode(arguments[0], type=Settings))
@@ -159,12 +159,12 @@ def main(arguments: list[str]) -> None:
             seconds = round(time.monotonic() - started, 4)
             answers.write(msgspec.json.encode(msgspec.structs.replace(look, seconds=seconds)) + b"\n")
             answers.flush()
-    # Not through the interpreter's end: a thread may be in the driver, and the driver has a way of crashing then.
+    # Skip the interpreter's shutdown: a thread may be in the driver, which tends to crash then.
     os._exit(0)
 
 
 def _survived(helper: Helper, ask: Ask) -> Iterator[Look]:
-    """A defect of ours is told like any other problem."""
+    """A defect of the helper itself is reported like any other problem."""
     try:
         yield from helper.looks(ask)
     except Exception as defect:
@@ -172,7 +172,7 @@ def _survived(helper: Helper, ask: Ask) -> Iterator[Look]:
 
 
 def _private_output() -> BinaryIO:
-    """Standard output for answers alone: whatever the driver's library may print goes nowhere."""
+    """Standard output for answers alone: anything that the driver's library prints is discarded."""
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -19,7 +19,7 @@ class Instance:
         """Ask what does not change.
 
         Raises:
-            NoValue: it cannot be told from others.
+            NoValue: its UUID or ids cannot be read.
         """
         self.handle = handle
         self.lists = ProcessLists()
@@ -33,7 +33,7 @@ class Instance:
         self.total: int | None = None
 
     def row(self, call: Caller, gpu_uuid: str) -> MigInstance:
-        """How full it is now."""
+        """Its row, with its memory use now."""
         facts = Facts()
         facts.read(MEMORY, call, self.handle)
         self.total = facts.values["memory_total_bytes"]
@@ -46,12 +46,12 @@ class Instance:
         )  # fmt: skip
 
     def own(self, entry: Entry) -> Entry:
-        """An entry of its list: that it is in this instance goes without saying, so the driver may not say it."""
+        """An entry of its list, with this instance filled in: the driver may leave it out as implied."""
         return entry._replace(gpu_instance=self._gpu_instance, compute_instance=self._compute_instance)
 
 
 def instances(call: Caller, handle: Handle) -> list[Instance]:
-    """Those of a device that mpmon may see."""
+    """The instances of a device that mpmon may see."""
     found: list[Instance] = []
     try:
         most = call.number("nvmlDeviceGetMaxMigDeviceCount", handle)

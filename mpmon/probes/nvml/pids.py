@@ -1,7 +1,7 @@
-"""Whose pids the driver names, seen from here.
+"""Maps the pids that the driver reports to pids as seen from here.
 
-The driver may give the pids of the machine, those of the namespace of whoever asks, or those of the namespace of whoever
-uses the GPU; in a container the three differ (pid_namespaces(7)), and nothing tells which it is but the pids themselves.
+The driver may report pids of the machine, of the caller's namespace, or of the namespace of the process that uses the GPU; in a
+container the three differ (pid_namespaces(7)), and only the pids themselves show which it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_GPU = frozenset({"", "-1", "NoDevFiles"})
 
 
 class Pids:
-    """Gives rows of the driver the names and, where it is certain, the pids they have here."""
+    """Adds names to the driver's rows and, where it is certain, the pids as seen from here."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -41,7 +41,7 @@ class Pids:
         return settled, OTHER_NAMESPACE if lost and _should_be_on_a_gpu(snapshot) else None
 
     def _stranger(self, row: GpuProcess, inner: dict[int, int | None]) -> GpuProcess:
-        """One whose pid is of no process of the job."""
+        """A row whose pid belongs to no process of the job."""
         name = self._name(row.pid)
         if name is not None:
             return msgspec.structs.replace(row, name=name)
@@ -55,7 +55,7 @@ class Pids:
             try:
                 return self._proc.reread(path).decode("utf-8", "replace").rstrip("\n")
             except OSError:
-                # The file of a process that has ended: its pid may be another's by now.
+                # The file of a process that has ended: its pid may have been reused.
                 self._proc.forget(path)
         return None
 
@@ -65,7 +65,7 @@ class Pids:
 
 
 def _inner_pids(processes: tuple[Process, ...]) -> dict[int, int | None]:
-    """Pids of the job in its own namespace, with the pid seen from here; `None` for one that two processes have."""
+    """Pids of the job in its own namespace, with the pid as seen from here; `None` for a pid of two processes."""
     found: dict[int, int | None] = {}
     for process in processes:
         if process.namespace_pid is not None:

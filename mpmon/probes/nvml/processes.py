@@ -1,7 +1,7 @@
-"""Who uses a device: the driver's three lists made one, and how busy each process keeps it.
+"""The processes that use a device: the driver's three lists merged, and how busy each process keeps it.
 
-Versions of the call differ in what an entry is, and so do drivers of one version.  So a list counts as it is when every
-pid can be a pid and all memory fits into the device; else older versions are asked too, and the best one counts.
+The layout of an entry differs between versions of the call, and between drivers of one version.  So a list is accepted if every
+pid is plausible and all memory fits into the device; else older versions are tried too, and the best one is used.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LAYOUTS: dict[str, struct.Struct] = {
 """nvmlProcessInfo_t by version of the call: pid, memory, GPU instance, compute instance."""
 
 LARGEST_ENTRY = 32
-"""Of v3 in drivers 535 up to 535.86, which add the protected memory of confidential computing: room has to be for that."""
+"""Bytes of a v3 entry in drivers 535 up to 535.86, which add confidential computing's protected memory: buffers must fit it."""
 
 FIRST_ROOM, TRIES = 32, 4
-"""Entries there is room for at first, and how often a list may outgrow its room."""
+"""Initial capacity in entries, and how often a call is tried while a list outgrows its buffer."""
 
 SAMPLE = struct.Struct("<I4xQIIII")
 """nvmlProcessUtilizationSample_t: pid, time in microseconds since the epoch, shares of SM, memory, encoder, decoder."""
@@ -41,7 +41,7 @@ SAMPLE = struct.Struct("<I4xQIIII")
 SAMPLE_ROOM = 128
 
 STALE_S, QUIET_S = 10.0, 2.0
-"""So old may a sample be that the driver has just given, or that it has not followed by another, to count as load."""
+"""Largest age at which a sample counts as load: if the driver has just reported it, or has reported nothing newer."""
 
 AHEAD_US = 1_000_000
 """A sample from further in the future is garbage."""
@@ -60,17 +60,17 @@ class Entry(NamedTuple):
 
 
 class Buffer:
-    """Room for an answer of unknown length, one for each device: a call left behind may still write into it."""
+    """Buffer for an answer of unknown length, one for each device: an abandoned call may still write into it."""
 
     def __init__(self, room: int, entry_bytes: int) -> None:
         self._entry_bytes = entry_bytes
         self._make(room)
 
     def fill(self, ask: Callable[[object, object], int]) -> int:
-        """Ask with count and buffer until it is large enough; the count.
+        """Call `ask` with count and buffer until the buffer is large enough; returns the count.
 
         Raises:
-            NoValue: an error, or it never is.
+            NoValue: an error, or it is never large enough.
         """
         for _ in range(TRIES):
             count = ctypes.c_uint32(self._room)
@@ -83,7 +83,7 @@ class Buffer:
         raise NoValue(field_words(INSUFFICIENT_SIZE), INSUFFICIENT_SIZE)
 
     def entries(self, layout: struct.Struct, count: int) -> Iterator[tuple[int, ...]]:
-        """What was written."""
+        """The entries that were written."""
         return layout.iter_unpack(ctypes.string_at(self._bytes, layout.size * count))
 
     def _make(self, room: int) -> None:
@@ -135,7 +135,7 @@ class Load(NamedTuple):
 
     sm_percent: float | Missing
     age_s: float | None
-    """Of the sample; `None` where there was none."""
+    """Age of the sample; `None` where there was none."""
 
 
 class Samples:
@@ -149,9 +149,9 @@ class Samples:
         self._missing: Missing | None = None
 
     def read(self, call: Caller, handle: Handle, pids: set[int], now: float) -> None:
-        """Ask for what is newer than the newest one, for processes that are on the lists."""
+        """Fetch samples newer than the newest one, for processes that are on the lists."""
         now_us = int(now * 1e6)
-        # A clock that was set back leaves samples from the future, which would hide all that follow.
+        # After the clock was set back, samples from the future would hide all later ones.
         self._newest = {pid: one for pid, one in self._newest.items() if pid in pids and one[0] <= now_us}
         self._asked_since = min(self._asked_since, now_us)
         self._missing, self._news = None, set()
@@ -161,7 +161,7 @@ class Samples:
                 lambda count, out: call.code("nvmlDeviceGetProcessUtilization", handle, out, count, since)
             )
         except NoValue as why:
-            # Not found: nobody kept the device busy since then.
+            # Not found: no process has used the device since then.
             self._missing = None if why.code == NOT_FOUND else Missing(why)
             return
         for pid, time_us, sm, *_ in self._buffer.entries(SAMPLE, count):
@@ -172,7 +172,7 @@ class Samples:
         self._asked_since = max((self._asked_since, *(time_us for time_us, _ in self._newest.values())))
 
     def load(self, pid: int, now: float) -> Load:
-        """Of one process; idle is 0, also after a while without samples."""
+        """The load of one process; 0 if idle, also after a while without samples."""
         if self._missing is not None:
             return Load(self._missing, None)
         sample = self._newest.get(pid)
@@ -184,7 +184,7 @@ class Samples:
 
 
 def merged(lists: Mapping[str, Iterable[Entry]]) -> dict[Entry, tuple[str, ...]]:
-    """Each process once for each instance it is in, with the lists it was found on; of two sizes the known, the larger."""
+    """Each process once per instance, with the lists it was found on; of two memory sizes the known, else the larger one."""
     found: dict[tuple[int, int, int], tuple[Entry, tuple[str, ...]]] = {}
     for kind, entries in lists.items():
         for entry in entries:

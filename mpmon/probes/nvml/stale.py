@@ -10,7 +10,7 @@ LOAD = ("sm_percent", "sample_age_s")
 
 
 def without_load(users: tuple[GpuProcess, ...], reason: str) -> tuple[GpuProcess, ...]:
-    """Their memory is likely to be what it was; what they did a while ago is not what they do now."""
+    """The rows without their load: their memory is likely unchanged, but an old load does not describe the present."""
     return tuple(
         msgspec.structs.replace(
             user, sm_percent=None, sample_age_s=None, reasons={**user.reasons, **dict.fromkeys(LOAD, reason)}

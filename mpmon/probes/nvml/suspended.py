@@ -1,6 +1,6 @@
-"""Whether NVIDIA's GPUs sleep: to initialise the library would wake them, which costs a laptop its battery.
+"""Whether NVIDIA's GPUs are suspended: initialising the library would wake them, which drains a laptop's battery.
 
-What the kernel shows of PCI devices: ABI/testing/sysfs-bus-pci and sysfs-devices-power of its documentation.
+Source: the kernel's view of PCI devices (ABI/testing/sysfs-bus-pci and sysfs-devices-power of its documentation).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def gpus(pci: str) -> list[str]:
 
 
 def all_sleep(folders: list[str]) -> bool:
-    """There are some, and every one of them is suspended."""
+    """There are GPUs, and all of them are suspended."""
     return bool(folders) and all(_word(folder, "power/runtime_status") == "suspended" for folder in folders)
 
 

@@ -1,6 +1,6 @@
 """Tasks run one after the other in a thread, until a call does not return: then that thread and that task are abandoned.
 
-The thread that is left behind ends when its task is done, which may be never; the task can be done again after that.
+An abandoned thread ends when its task finishes, which may be never; after that the task can be run again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mpmon.probes.nvml.calls import Caller, Functions
 
 
 class Task:
-    """Something that makes calls into the driver."""
+    """Work that makes calls into the driver."""
 
     def __init__(self, run: Callable[[Caller], None], deadline_s: float) -> None:
         self.run = run
@@ -23,31 +23,31 @@ class Task:
 
 
 class Stuck:
-    """A task of which a call has not come back."""
+    """A call of a task that has not returned."""
 
     def __init__(self, call: Caller) -> None:
         self._call = call
 
     @property
     def name(self) -> str:
-        """Which call it is."""
+        """Name of the call."""
         return self._call.call
 
     @property
     def since(self) -> float:
-        """Since when, seconds since the epoch."""
+        """When the call began, seconds since the epoch."""
         return self._call.since
 
 
 class TaskRunner:
-    """Has tasks done, one after the other."""
+    """Runs tasks, one after the other."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._worker: _Worker | None = None
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        """Do those that are not stuck; gives each that gets stuck, and goes on with the next."""
+        """Run the tasks that are not stuck; yields each that gets stuck, and continues with the next."""
         left = [task for task in tasks if task.stuck is None]
         while left:
             worker = self._worker or _Worker(self._functions)
@@ -73,7 +73,7 @@ class _Worker:
         threading.Thread(target=self._work, name="nvml", daemon=True).start()
 
     def do(self, tasks: Sequence[Task]) -> Task | None:
-        """Do these; the one that is stuck, with which this worker is left behind.
+        """Run these; returns the task that got stuck, with which this worker is abandoned.
 
         Raises:
             Exception: what a task raised.
@@ -93,7 +93,7 @@ class _Worker:
             return None
 
     def _leave(self) -> tuple[Task | None, float]:
-        """The task whose call took too long; else how long the present one may still take."""
+        """The task whose call took too long; else how long the current call may still take."""
         with self._turn:
             task = self._present
             if task is None:

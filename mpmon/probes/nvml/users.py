@@ -1,4 +1,4 @@
-"""Who uses one device, from look to look: its lists, or with MIG those of its instances, and everybody's load."""
+"""The processes that use one device, from look to look: its lists, or with MIG those of its instances, and each one's load."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mpmon.probes.nvml.instances import Instance
 from mpmon.probes.nvml.processes import LISTS, Entry, Load, ProcessLists, Samples, merged, row
 
 ALWAYS_READ = "compute"
-"""The other lists are mostly empty and cost as much, so an empty one is left alone for a while."""
+"""The other lists are mostly empty and cost as much to read, so an empty list is skipped for a while."""
 
 
 LARGEST_PID = 1 << 22
-"""PID_MAX_LIMIT of <linux/threads.h>: pids are smaller on every machine, whatever the limit of one's own container."""
+"""PID_MAX_LIMIT of <linux/threads.h>: pids are smaller on every machine, whatever this container's own limit."""
 
 
 class Place(NamedTuple):
-    """A device, or an instance of one, with a list of its own."""
+    """A device or a MIG instance that has its own process lists."""
 
     handle: Handle
     lists: ProcessLists
     total: int | None
-    """Its memory."""
+    """Its memory in bytes."""
     instance: Instance | None = None
 
 
@@ -38,13 +38,13 @@ class Users:
         self._empty: set[tuple[int, str]] = set()
         """Lists that were empty: number of the place, kind."""
         self.problem: str | None = None
-        """Why the list is not known."""
+        """Why the list of processes is unknown."""
 
     def read(
         self, call: Caller, handle: Handle, *, uuid: str, total: int | None, busy: float | None,
         instances: Sequence[Instance], now: float,
     ) -> tuple[GpuProcess, ...]:  # fmt: skip
-        """One row a process and instance.
+        """One row per process and instance.
 
         Args:
             call: To ask the driver.
@@ -76,7 +76,7 @@ class Users:
             return lambda _: Load(Missing(MIG_IS_ON), None)
         pids = {entry.pid for entry in found}
         if len(pids) == 1 and busy is not None:
-            # Whatever the device does is that process's; the samples take 2.7 ms of CPU on an H100.
+            # All of the device's load is that process's; reading samples would take 2.7 ms of CPU on an H100.
             return lambda _: Load(busy, 0.0)
         if pids:
             self._samples.read(call, place.handle, pids, now)

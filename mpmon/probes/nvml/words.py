@@ -1,4 +1,4 @@
-"""Return codes of the driver (`nvmlReturn_t` of nvml.h) as words for people, with the remedy where there is one."""
+"""Return codes of the driver (`nvmlReturn_t` of nvml.h) as readable text, with the remedy where there is one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CODES: dict[int, str] = {
 }
 
 NO_LIBRARY = "no NVIDIA driver here: libnvidia-ml.so.1 was not found"
-"""The ordinary case of a machine without GPUs."""
+"""The normal case on a machine without GPUs."""
 
 NO_LIBRARY_BUT_DEVICES = (
     "libnvidia-ml.so.1 was not found although there is /dev/nvidiactl: install the driver's utilities; a container needs "
@@ -63,7 +63,7 @@ STARTS: dict[int, str] = {
 """Why the library could not be initialised."""
 
 GARBLED = "the driver's list of processes makes no sense: pids or sizes cannot be right"
-"""The driver and mpmon do not agree on how long an entry is."""
+"""The driver and mpmon disagree on the size of an entry."""
 
 DEVICES: dict[int, str] = {
     GPU_IS_LOST: "the GPU is lost: it does not answer on its bus any more; see dmesg for NVRM and Xid, then reset it or "
@@ -84,5 +84,5 @@ def start_words(code: int) -> str:
 
 
 def blocked_words(call: str) -> str:
-    """Of a call that has not come back."""
+    """The problem of a call that has not returned."""
     return f"driver call {call} blocks"

@@ -1,7 +1,7 @@
 """Removing the files of dead jobs: `mpmon gc`, and `mpmon run` when its job has ended.
 
-A name alone removes nothing: it has to be a regular file that the shim has written, of the user who cleans up, or, when that
-is root, of the one whose folder it is; and a moment later still that very file.
+A matching name is not enough: it has to be a regular file that the shim has written, owned by the user who cleans up, or, if
+that is root, by the owner of the folder; and it must still be the same file when it is removed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ HEADER_BYTES = layout.HEADER_WORDS * layout.WORD
 
 
 class Removed(NamedTuple):
-    """One file that is gone now."""
+    """One file that was removed."""
 
     path: str
     pid: int
-    """Of the process that wrote it, in its pid namespace."""
+    """Pid of the process that wrote it, in its pid namespace."""
     bytes: int
-    """Memory it took."""
+    """Memory it occupied."""
 
 
 class _Leftover(NamedTuple):
     folder: str
     descriptor: int
-    """Of that folder, which is open."""
+    """Descriptor of that folder, which is open."""
     file: str
     identity: tuple[int, int]
     """Device and inode."""
@@ -42,22 +42,22 @@ class _Leftover(NamedTuple):
     pid: int
     dead: bool
     job: int
-    """The process group, which the processes of a job share; in a file that does not say, a number of its own."""
+    """The process group, which the processes of a job share; a unique number if the file does not give it."""
     opened_at: int
 
     @property
     def path(self) -> str:
-        """Of the file."""
+        """Path of the file."""
         return os.path.join(self.folder, self.file)
 
 
 def usual_folders() -> tuple[str, ...]:
-    """Where this user's files lie when nobody said otherwise."""
+    """Default folders of this user's files."""
     return default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
 
 
 def refusal(folder: str) -> str:
-    """Why nothing is removed from a folder; empty where something may be, or there is no such folder."""
+    """Why nothing may be removed from a folder; empty where it may, or if there is no such folder."""
     try:
         with ExitStack() as held:
             _open(folder, held)
@@ -71,9 +71,9 @@ def refusal(folder: str) -> str:
 
 
 def clean(folders: Iterable[str], *, keep_newest: bool = True) -> tuple[Removed, ...]:
-    """Remove the files of jobs of which no process lives, but for the job that began last; what was removed.
+    """Remove the files of jobs that have no live process, except for the newest of those jobs; returns what was removed.
 
-    Files of processes of another pid namespace, and whatever is not the shim's, are left alone.
+    Files of processes in another pid namespace, and files that are not the shim's, are left alone.
     """
     with ExitStack() as held:
         left = [leftover for folder in dict.fromkeys(folders) for leftover in _leftovers(folder, held)]
@@ -88,13 +88,13 @@ def _open(folder: str, held: ExitStack) -> int:
     """
     Raises:
         OSError: it may not be listed.
-        Refused: it is somebody else's, or others may write to it.
+        Refused: it belongs to another user, or others may write to it.
     """
     me = os.geteuid()
     place = Place(os.path.abspath(folder))
     if me != _ROOT:
         return held.enter_context(opened(place, FOLDER.by(me)))
-    # Root cleans up after anybody, but nobody else may have put there what is found.
+    # Root cleans up after any user, but only the owner of the folder may have created its files.
     owner = os.fstat(held.enter_context(opened(place, FOLDER))).st_uid
     return held.enter_context(opened(place, FOLDER.by(owner)))
 
@@ -113,8 +113,8 @@ def _leftovers(folder: str, held: ExitStack) -> Iterator[_Leftover]:
 
 
 def _examine(folder: str, descriptor: int, file: str, name: Name) -> _Leftover | None:
-    """What a file says; `None` for one that is not the shim's, or not to be removed by whoever cleans up."""
-    # Asked before its file is read: a process that ends in between is dead the next time.
+    """What a file contains; `None` if it is not the shim's, or this user may not remove it."""
+    # Checked before the file is read: a process that ends in between counts as dead the next time.
     dead = name.is_dead()
     try:
         with opened(Place(file, descriptor), FILE.by(os.fstat(descriptor).st_uid)) as found:
@@ -131,7 +131,7 @@ def _examine(folder: str, descriptor: int, file: str, name: Name) -> _Leftover |
 
 
 def _is_records(header: memoryview) -> bool:
-    """Of any version; one without a beginning was just being made when its process ended."""
+    """Whether it is a file of records, of any version; one with an empty header was being created when its process ended."""
     return header[0] >> 8 == layout.MAGIC >> 8 or not any(header)
 
 

@@ -18,25 +18,25 @@ HEADER_BYTES = layout.HEADER_WORDS * layout.WORD
 
 
 class BadFile(ValueError):
-    """It is not a file of the shim, or not one of this version."""
+    """Not a file of the shim, or of another version."""
 
 
 class Owner(NamedTuple):
-    """Whose file it is, as mpmon knows that process, and how to read its moments."""
+    """The process that owns a file, as mpmon knows it, and how to convert its times."""
 
     pid: int
     users: tuple[int, ...]
-    """Those who may have written it, besides root."""
+    """Users who may have written it, besides root."""
     clock_zero: float
     """When CLOCK_MONOTONIC was 0, seconds since the epoch."""
 
     def moment(self, word: int) -> float | None:
-        """Seconds since the epoch; `None` for what has not happened."""
+        """Seconds since the epoch; `None` for an event that has not happened."""
         return round(self.clock_zero + (word & layout.MOMENT_BITS) / 1e9, 6) if word else None
 
 
 class ShimFile:
-    """Reads a file again and again; rows that did not change are the very same objects."""
+    """Reads a file repeatedly; rows that did not change are the very same objects."""
 
     def __init__(self, place: Place, name: Name, owner: Owner) -> None:
         self.place = place
@@ -48,13 +48,13 @@ class ShimFile:
         self.collected_at: float | None = None
         self.received = 0
         self.usable = False
-        """It was read, and is what it should be."""
+        """It was read and is valid."""
         self._descriptor: int | None = None
         self.forget()
 
     @property
     def key(self) -> tuple[int, int]:
-        """Whose it is: pid in its own namespace, start in clock ticks."""
+        """The process it belongs to: pid in its own namespace, start in clock ticks."""
         return self.name.pid, self.name.start_ticks
 
     @property
@@ -99,13 +99,13 @@ class ShimFile:
                 table.update(self._region(descriptor, region, header))
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def forget(self) -> None:
-        """Have no rows: what was read before is not true any more."""
+        """Drop all rows: what was read before is no longer valid."""
         self.usable = False
         self._texts = Texts()
         self._queues = Table(layout.QUEUES, layout.QUEUE_SEAL, self._texts, self._queue)
@@ -114,7 +114,7 @@ class ShimFile:
 
     def _open(self) -> int:
         if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:
-            # The process has become another program and writes a new file (execve(2)), or somebody removed it.
+            # The process has executed another program and writes a new file (execve(2)), or the file was removed.
             self.close()
             self.forget()
         if self._descriptor is None:
@@ -191,12 +191,12 @@ class Texts:
 
     def __init__(self) -> None:
         self.missed = False
-        """One was asked for that was written after the last update."""
+        """A text was requested that was written after the last update."""
         self._texts: list[str | None] = []
         self._generation: int | None = None
 
     def find(self, number: int) -> str | None:
-        """The text; `None` for number 0, and for one that is not there yet."""
+        """The text; `None` for number 0, and for a text that is not there yet."""
         text = self._texts[number] if number < len(self._texts) else None
         self.missed |= text is None and number != 0
         return text
@@ -260,7 +260,7 @@ class Table(Generic[Kept]):
 
 
 def _printable(text: str | None) -> str | None:
-    """Without what would steer a terminal."""
+    """The text without terminal control characters."""
     if text is None or text.isprintable():
         return text
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

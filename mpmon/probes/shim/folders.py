@@ -1,4 +1,4 @@
-"""In which folders the shim's files of a job may lie, and whose they have to be: only its user, or root, writes for a process."""
+"""Folders that may hold the shim's files of a job, and their required owner: only a process's user, or root, writes its files."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ RUNTIME_FOLDER = "XDG_RUNTIME_DIR"
 
 
 class Home(NamedTuple):
-    """How the files of one process are found."""
+    """Where to find the files of one process."""
 
     key: tuple[int, int]
     """Its pid in its own pid namespace, and its start in clock ticks: the beginning of a file's name."""
     user: int
-    """Who makes them."""
+    """The user who creates them."""
     view: str
-    """The same for all who see the same files at the same paths; empty where mpmon sees them too."""
+    """Equal for all processes that see the same files at the same paths; empty where mpmon sees them too."""
     folders: tuple[Place, ...]
 
 
 def home_of(proc: Proc, process: Process, start_ticks: int) -> Home:
-    """Where a process writes: by its environment, else in the default places; seen through its own root when it has another."""
+    """Where a process writes: per its environment, else the default folders; reached through its own root if that differs."""
     user, view = user_of(process), _view(proc, process.pid)
     folders = _places(proc, process.pid, view, _paths(user, process.environment or {}))
     return Home(key=(process.namespace_pid or process.pid, start_ticks), user=user, view=view, folders=folders)
 
 
 def user_of(process: Process) -> int:
-    """Who makes the files of a process."""
+    """The user who creates the files of a process."""
     return os.geteuid() if process.uid is None else process.uid
 
 
@@ -54,7 +54,7 @@ def _places(proc: Proc, pid: int, view: str, paths: tuple[str, ...]) -> tuple[Pl
 
 
 def _view(proc: Proc, pid: int) -> str:
-    """Not empty for one that lives in another mount namespace, a container's; empty where that may not be known."""
+    """Not empty for a process in another mount namespace, such as a container's; empty where that cannot be read."""
     try:
         namespace = proc.link(pid, "ns", "mnt")
         return f"{namespace} {proc.link(pid, 'root')}" if namespace != proc.link("self", "ns", "mnt") else ""

@@ -1,4 +1,4 @@
-"""The tables of the shim for a whole job: files of its processes, and of those that died and left something behind."""
+"""The tables of the shim for a whole job: files of its processes, and those that dead processes left behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mpmon.probes.stat import Stat, boot_time
 from mpmon.shim.places import RECORDS, Name
 
 MOST_FILES = 1024
-"""Files that are kept in mind; more are left out, and the report says so."""
+"""Most files that are tracked; more are left out, and the report says so."""
 
 MOST_BYTES = 8 << 20
-"""Read in one round; the next round goes on with the files that were not reached."""
+"""Most bytes read in one round; the next round continues with the files that were not reached."""
 
 MOST_STRANGERS = 64
-"""Files of processes outside of the job of which one round asks whether these have died: a machine may run many jobs."""
+"""Files of processes outside the job that one round checks for having died: a machine may run many jobs."""
 
 Key = tuple[int, int]
 """Pid in its own namespace and start in clock ticks, as in a file's name."""
@@ -38,14 +38,14 @@ class Found(NamedTuple):
     place: Place
     name: Name
     users: tuple[int, ...]
-    """Those of the job who write into that folder."""
+    """Users of the job that write into that folder."""
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ShimProbe:
-    """Keeps the rows of all files of a job; asked beside the look at processes (`mpmon.session.side_probe`)."""
+    """Keeps the rows of all files of a job; runs alongside the process snapshot (`mpmon.session.side_probe`)."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -56,17 +56,17 @@ class ShimProbe:
         self._members: dict[Key, Process] = {}
         self._files: dict[str, ShimFile] = {}
         self._final: set[str] = set()
-        """Files of the dead, which do not change any more."""
+        """Files of dead processes, which no longer change."""
         self._unknowns: dict[str, Unknown] = {}
         self._shims: dict[str, ShimProcess] = {}
         self._turn = 0
         self._strangers_turn = 0
 
     def begin(self) -> None:
-        """Nothing has to be asked before."""
+        """Nothing has to be requested in advance."""
 
     def add(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the tables of the shim; the same one when no process of the job has it."""
+        """The snapshot with the tables of the shim; unchanged if no process of the job has the shim."""
         started = time.monotonic()
         self._note_members(snapshot.processes)
         trouble = self._find_files(), self._read_files()
@@ -88,7 +88,7 @@ class ShimProbe:
         )
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         for path in list(self._files):
             self._drop(path)
 
@@ -115,14 +115,14 @@ class ShimProbe:
         known = self._homes.get(process.key)
         if known and known[0] is process.environment:
             return known[1]
-        # A new process, or one that has become another program.
+        # A new process, or one that has executed another program.
         status = Stat.read(self._proc, process.pid)
         return home_of(self._proc, process, status.start_ticks) if status else None
 
     # Which files
 
     def _find_files(self) -> str | None:
-        """Take up new files and let go of those that were removed; why a folder could not be listed."""
+        """Track new files and drop those that were removed; returns why a folder could not be listed."""
         listed: dict[str, Found] = {}
         problem: str | None = None
         seen: set[tuple[int, int]] = set()
@@ -145,12 +145,12 @@ class ShimProbe:
         return problem
 
     def _folders(self) -> Iterator[tuple[Place, tuple[int, ...]]]:
-        """Where processes of the job write, and which users of it; through the root of one of those who see the same."""
+        """Where processes of the job write, and as which users; through the root of one process for each view."""
         places: dict[tuple[str, str], Place] = {}
         users: dict[tuple[str, str], set[int]] = {}
         for _, home in self._homes.values():
             if home.view and self._members[home.key].ended:
-                # Nothing can be seen through its root any more.
+                # Its root is no longer accessible.
                 continue
             for folder in home.folders:
                 places.setdefault((home.view, folder.path), folder)
@@ -181,7 +181,7 @@ class ShimProbe:
     # What they say
 
     def _read_files(self) -> str | None:
-        """Read what may have changed; what is wrong with one of them."""
+        """Read files that may have changed; returns what is wrong with one of them."""
         left = MOST_BYTES
         paths = [path for path in self._files if path not in self._final]
         begin = self._turn % len(paths) if paths else 0
@@ -197,7 +197,7 @@ class ShimProbe:
 
     def _read(self, path: str) -> int:
         file = self._files[path]
-        # Asked before reading: what a process wrote last must not be missed.
+        # Checked before reading: the last thing a process wrote must not be missed.
         ended = file.key not in self._members
         reason = _try_to_read(file)
         self._unknowns.pop(path, None)
@@ -209,7 +209,7 @@ class ShimProbe:
         return file.bytes_read
 
     def _shown(self) -> list[ShimFile]:
-        """Files of members, and of the dead that had to do with what a member has."""
+        """Files of members, and of dead processes that share a queue or a refcounter with a member."""
         usable = [file for file in self._files.values() if file.usable]
         members = [file for file in usable if file.key in self._members]
         dead = [file for file in usable if file.key not in self._members]
@@ -238,11 +238,11 @@ def _is_same_program(before: Process, now: Process) -> bool:
 
 
 def _files_in(folder: Place, users: tuple[int, ...], seen: set[tuple[int, int]]) -> list[Found]:
-    """Those of the shim; none of a folder that was seen: containers may share one.
+    """The shim's files in a folder; none if the folder was seen already: containers may share one.
 
     Raises:
-        OSError: it is not there, or may not be listed.
-        Refused: others than these users may write there.
+        OSError: it does not exist, or may not be listed.
+        Refused: users other than these may write there.
     """
     with opened(folder, FOLDER.by(*users)) as descriptor:
         info = os.fstat(descriptor)
@@ -271,7 +271,7 @@ def _try_to_read(file: ShimFile) -> str:
 
 
 def _things(files: Iterable[ShimFile]) -> Iterator[str]:
-    """Queues and refcounters that these files speak of."""
+    """Queues and refcounters that these files mention."""
     for file in files:
         yield from (row.object for row in file.queues)
         yield from (row.file for row in file.exports)

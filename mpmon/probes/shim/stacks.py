@@ -1,10 +1,10 @@
-"""Stacks that a process writes down itself when it is asked: `mpmon.shim.dumps`, for where py-spy may not look.
+"""Stacks that a process writes itself on request: `mpmon.shim.dumps`, for processes that py-spy may not read.
 
-Asking is a signal, so it is done only where the process was started so that it answers (`MPMON_DUMP_STACKS` in its
-environment, a handler of SIGURG, a file for the answer), and the signal goes through a pidfd, by which it reaches that
-process or none.  The answer is read from the file that was there, and was the process's own, before the signal was sent.
-What faulthandler writes names threads by their pthread id and functions without their class. The main thread comes last;
-the others are told apart only when the process has no thread but Python's.
+The request is a signal, so it is sent only to a process that was started to answer it (`MPMON_DUMP_STACKS` in its
+environment, a handler of SIGURG, a file for the answer), and it goes through a pidfd, so it reaches that process or
+none.  The answer is read from the file that existed, and belonged to the process, before the signal was sent.
+faulthandler identifies threads by their pthread id and gives functions without their class. The main thread comes last;
+the others can be told apart only if the process has none but Python threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mpmon.shim.places import STACKS, VARIABLE, Name
 
 DEADLINE_S = 0.5
 QUIET_S = 0.02
-"""An answer to which nothing was added for so long is taken to be complete: it is written in one go, by a signal handler."""
+"""An answer that has not grown for this long is taken to be complete: a signal handler writes it in one go."""
 
 ANSWER_LIMIT, ENVIRONMENT_LIMIT = 1 << 20, 1 << 18
 
@@ -39,18 +39,18 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 @may_hang
 def ask_at(proc: Proc, pid: int, now: float) -> tuple[Stack, ...]:
-    """The same where the files of the process may lie on a file system that does not answer."""
+    """As `ask`, where the files of the process may be on a file system that does not answer."""
     return ask(proc, pid, lambda: now)
 
 
 def ask(proc: Proc, pid: int, now: Callable[[], float]) -> tuple[Stack, ...]:
-    """Stacks of the threads that can be told apart; none of a process that was not started so, or does not answer.
+    """Stacks of the threads that can be told apart; none if the process was not started to answer, or does not answer.
 
     Raises:
-        Refused: others than its user could have written the answer; nothing was asked.
+        Refused: users other than its own could have written the answer; no signal was sent.
     """
     try:
-        # Before all else: what is found out below is of the process that this holds, or the signal reaches nobody.
+        # First of all: what is read below belongs to the process that this pidfd holds, or the signal reaches nobody.
         pidfd = call(PIDFD_OPEN, pid, 0)
     except OSError:
         return ()
@@ -90,16 +90,16 @@ def parse(answer: str, pid: int, tids: list[int], taken_at: float) -> tuple[Stac
 
 
 def is_stacks(beginning: bytes) -> bool:
-    """Whether a file begins as one of these; one of a process that was never asked is empty."""
+    """Whether a file begins like a stacks file; that of a process that was never asked is empty."""
     return not beginning or beginning.startswith((b"Thread 0x", b"Current thread 0x"))
 
 
 def _take_file(proc: Proc, pid: int) -> int:
-    """A descriptor of the file into which a process writes its stacks when it is asked.
+    """A descriptor of the file into which a process writes its stacks on request.
 
     Raises:
-        OSError: it was not started so.
-        Refused: others could have written it.
+        OSError: the process was not started to answer.
+        Refused: other users could have written it.
     """
     status, environment = status_fields(proc.text(pid, "status")), _environment(proc, pid)
     if not environment.get(DUMPS) or not has_signal(status.get("SigCgt"), signal.SIGURG):
@@ -113,7 +113,7 @@ def _take_file(proc: Proc, pid: int) -> int:
 
 
 def _environment(proc: Proc, pid: int) -> dict[str, str]:
-    """What it was started with of the variables that tell where its files lie, and whether it answers."""
+    """The environment variables it was started with that determine where its files are, and whether it answers."""
     entries = proc.text(pid, "environ", limit=ENVIRONMENT_LIMIT).split("\0")
     pairs = (entry.partition("=") for entry in entries)
     return {name: value for name, _, value in pairs if name in (VARIABLE, RUNTIME_FOLDER, DUMPS)}
@@ -125,7 +125,7 @@ def _namespace(proc: Proc, pid: int) -> int:
 
 
 def _answer(file: int, length: int) -> str:
-    """What was added to the file; a process that is stopped adds nothing."""
+    """What was appended to the file; a stopped process appends nothing."""
     deadline = time.monotonic() + DEADLINE_S
     seen = length
     while time.monotonic() < deadline:

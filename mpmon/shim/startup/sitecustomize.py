@@ -1,7 +1,7 @@
 """Run by `site` at the start of every interpreter that has this folder on PYTHONPATH: `mpmon run` puts it there.
 
-It loads the shim's package from its place, under a separate name: the interpreter may have no mpmon, and nothing else of
-mpmon's environment may become importable. Then it takes the folder off `sys.path` and runs the `sitecustomize` that it hides.
+It loads the shim's package from its own folder, under a separate name: the interpreter may not have mpmon, and nothing else of
+mpmon's environment may become importable. Then it removes the folder from `sys.path` and runs the `sitecustomize` it shadows.
 Any Python may run this, so this file avoids newer syntax.
 """
 
@@ -38,7 +38,7 @@ def run_hidden():  # noqa: ANN201
 
 
 def say_why_not():  # noqa: ANN201
-    """The exception that is being handled, in one line to standard error, if there is one."""
+    """Write the current exception as one line to standard error, if there is one."""
     try:
         sys.stderr.write("mpmon: shim off: {!r}\n".format(sys.exc_info()[1]))  # noqa: UP032  for old Pythons
     except Exception:

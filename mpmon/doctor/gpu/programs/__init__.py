@@ -1,1 +1,1 @@
-"""What the cases run in processes of their own: the only files here that may import torch."""
+"""Programs that the cases run in separate processes: the only files here that may import torch."""

@@ -1,4 +1,4 @@
-"""Tensors on the GPU, as `shares` makes them; a stand-in has the same names."""
+"""GPU tensors for `shares`; a stand-in provides the same functions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import torch
 
 
 def version() -> str | None:
-    """Of torch; `None` where it has no CUDA here."""
+    """Version of torch; `None` where it has no CUDA."""
     return torch.__version__ if torch.cuda.is_available() else None
 
 
 def tensor(size: int) -> object:
-    """One of so many bytes, written to."""
+    """A tensor of `size` bytes, written to."""
     return torch.ones(size, dtype=torch.uint8, device="cuda")
 
 
 def allocated() -> int:
-    """Bytes that torch has not given back to its own cache."""
+    """Bytes in use, not counting torch's cache."""
     torch.cuda.synchronize()
     return torch.cuda.memory_allocated()
 
 
 def collect() -> None:
-    """Let go of what consumers have given back."""
+    """Free memory that consumers have released."""
     torch.cuda.ipc_collect()

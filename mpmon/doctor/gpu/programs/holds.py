@@ -1,6 +1,6 @@
-"""Takes memory of a GPU with nothing but the driver's own library, by a line of words each; answers with a line of JSON.
+"""Allocates GPU memory with nothing but the driver's own library; answers each command line with a line of JSON.
 
-`context`; `take MIB`; `export`: the handle of what was taken last; `import HANDLE`; `fork`: a child that only waits.
+`context`; `take MIB`; `export`: the handle of the last allocation; `import HANDLE`; `fork`: a child that only waits.
 Functions and layouts are those of cuda.h.
 """
 
@@ -33,7 +33,7 @@ class Cuda:
         self.call("cuInit", ctypes.c_uint(0))
 
     def context(self) -> dict[str, Any]:
-        """Have a context."""
+        """Create a context."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
@@ -41,7 +41,7 @@ class Cuda:
         return {}
 
     def take(self, mib: str) -> dict[str, Any]:
-        """Take memory and write to it."""
+        """Allocate memory and write to it."""
         at, size = ctypes.c_uint64(), ctypes.c_size_t(int(mib) << 20)
         self.call("cuMemAlloc_v2", ctypes.byref(at), size)
         self.call("cuMemsetD8_v2", at, ctypes.c_ubyte(1), size)
@@ -50,7 +50,7 @@ class Cuda:
         return {}
 
     def export(self) -> dict[str, Any]:
-        """The handle of what was taken last."""
+        """The handle of the last allocation."""
         handle = IpcHandle()
         self.call("cuIpcGetMemHandle", ctypes.byref(handle), self._taken[-1])
         return {"handle": bytes(handle).hex()}
@@ -70,19 +70,19 @@ class Cuda:
 
 
 def fork() -> dict[str, Any]:
-    """A child that inherits all that is open, and ends with whoever tells us what to do."""
+    """Fork a child that inherits everything open, and exits when our standard input is closed."""
     child = os.fork()
     if child == 0:
         os.close(1)
         told = select.poll()
-        told.register(0, 0)  # the end of a pipe is told without being asked for
+        told.register(0, 0)  # the end of a pipe (POLLHUP) is always reported
         told.poll()
         os._exit(0)
     return {"child": child}
 
 
 def main() -> None:
-    """Answer each line."""
+    """Answer each command line."""
     cuda = Cuda()
     does = {"context": cuda.context, "take": cuda.take, "export": cuda.export, "import": cuda.imported, "fork": fork}
     print(json.dumps({"pid": os.getpid()}), flush=True)

@@ -1,11 +1,11 @@
-"""A producer and a consumer of CUDA memory that do as they are told, by a line of words; answers with a line of JSON.
+"""A producer and a consumer of CUDA memory that obey commands; answers each command line with a line of JSON.
 
-    shares about TENSORS            which torch there is
-    shares METHOD STRATEGY TENSORS  how both start, and how torch shares what is on the CPU
+    shares about TENSORS            the version of torch
+    shares METHOD STRATEGY TENSORS  the start method of both, and torch's sharing strategy for CPU tensors
 
-TENSORS is the module that makes tensors: `mpmon.doctor.gpu.programs.cuda`, or a stand-in for it.  The process that is told
-has neither torch nor a context, so it is still there when the producer is killed.  The queue shim is on where MPMON_RUN_DIR
-says where to.
+TENSORS is the module that creates tensors: `mpmon.doctor.gpu.programs.cuda`, or a stand-in for it.  The process that reads
+the commands has neither torch nor a context, so it survives when the producer is killed.  The queue shim is on if
+MPMON_RUN_DIR is set.
 
 `send COUNT BYTES`, `again` what was sent first, `twice BYTES` one pickled message, `post BYTES` without waiting for its
 receiver, `share BYTES` by hand and to nobody; `drop` at the consumer, `forget` at the producer, `collect`, `idle`; `end`.
@@ -31,12 +31,12 @@ if "MPMON_RUN_DIR" in os.environ:
 
 Words = list[str]
 Setting = tuple[str, str]
-"""The module that makes tensors, and how torch shares what is on the CPU."""
+"""The module that creates tensors, and torch's sharing strategy for CPU tensors."""
 Answers = SimpleQueue[dict[str, object]]
 
 
 class Message:
-    """What is pickled already: each that gets it builds it anew."""
+    """An item that is already pickled: each receiver unpickles it anew."""
 
     def __init__(self, item: object) -> None:
         self._text = bytes(ForkingPickler.dumps(item))
@@ -47,12 +47,12 @@ class Message:
 
 
 def say(**facts: object) -> None:
-    """One line of JSON."""
+    """Print one line of JSON."""
     print(json.dumps(facts), flush=True)
 
 
 def begin(tensors: str, strategy: str) -> Any:
-    """The module that makes tensors, in a process with torch."""
+    """Set up a process with torch; returns the module that creates tensors."""
     module = importlib.import_module(tensors)
     import torch.multiprocessing
 
@@ -63,7 +63,7 @@ def begin(tensors: str, strategy: str) -> Any:
 def produce(
     setting: Setting, orders: SimpleQueue[Words], items: Queue[object], received: SimpleQueue[str], answers: Answers
 ) -> None:
-    """Send what is ordered, and keep it until told to forget."""
+    """Send what the commands say, and keep it until told to forget."""
     module = begin(*setting)
     kept: list[Any] = [module.tensor(64)]
     kept.clear()
@@ -100,7 +100,7 @@ def produce(
 
 
 def consume(setting: Setting, items: Queue[object], received: SimpleQueue[str], answers: Answers) -> None:
-    """Keep what comes until told to drop it."""
+    """Keep what is received until told to drop it."""
     module = begin(*setting)
     kept: list[Any] = [module.tensor(64)]
     kept.clear()
@@ -122,7 +122,7 @@ def consume(setting: Setting, items: Queue[object], received: SimpleQueue[str], 
 
 
 def serve(method: str, strategy: str, tensors: str) -> None:
-    """Start both, pass on what is told."""
+    """Start both, and pass on commands."""
     context: Any = multiprocessing.get_context(method)
     items: Queue[object] = context.Queue()
     orders, received, answers = context.SimpleQueue(), context.SimpleQueue(), context.SimpleQueue()

@@ -1,6 +1,6 @@
-"""Keeps the GPU busy in one way or another, by a line of words each: `work SECONDS`, `spin SECONDS`, `rest`.
+"""Keeps the GPU busy in different ways, one command per line: `work SECONDS`, `spin SECONDS`, `rest`.
 
-Answers at once and goes on until the next word or for so many seconds.
+Answers at once and continues until the next command or for SECONDS.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import time
 import torch
 
 SIDE = 4096
-"""Of the matrices that are multiplied: 3 of them of 32 MiB each."""
+"""Side of the matrices that are multiplied: 3 of them of 32 MiB each."""
 TURN_S = 0.05
-"""How long a spin of the GPU is; `torch.cuda._sleep` counts in cycles."""
+"""Duration of one spin of the GPU; `torch.cuda._sleep` counts in cycles."""
 CYCLES_PER_S = 1_500_000_000
-"""About the clock of an SM: how long a turn is does not matter."""
+"""About the clock of an SM: the exact duration of a turn does not matter."""
 
 
 def is_asked() -> bool:
-    """There is another word."""
+    """Whether there is another command."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
@@ -37,16 +37,16 @@ def work(until: float) -> None:
 
 
 def spin(until: float) -> None:
-    """Have a kernel that only waits, as one of NCCL does."""
+    """Run a kernel that only waits, as one of NCCL does."""
     while time.monotonic() < until and not is_asked():
-        # Two at a time, so that one is always there.
+        # Two at a time, so that one is always running.
         for _ in range(2):
             torch.cuda._sleep(int(TURN_S * CYCLES_PER_S))  # pyright: ignore[reportPrivateUsage]
         torch.cuda.synchronize()
 
 
 def main() -> None:
-    """Answer each line."""
+    """Answer each command line."""
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
     print(json.dumps({"pid": os.getpid()}), flush=True)
