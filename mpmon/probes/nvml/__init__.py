@@ -24,8 +24,8 @@ Pitfalls of the library that are handled here, from nvml.h (API version 13) and 
 Confirmed on an H100 with driver 580: the figures, the lists, and that imported CUDA memory is not charged to the importing
 process (`mpmon explain confirmed`).  There the calls of a round took 2.5 ms of CPU per device, nearly all of it for process
 samples; the maximum clock took 1.4 ms, the power limit and MIG 0.2 ms each, PCIe 42 ms.
-Not confirmed on a GPU, only on a library that behaves as the sources say: that an event set reports Xids to any user and keeps
-does not keep a GPU awake; that the recovery action is a 32-bit number; which of the three pid namespaces a
-driver uses in a container; that the lists of a MIG instance hold all its processes.
+Not confirmed on a GPU, only on a library that behaves as the sources say: that an event set reports Xids to any user and does
+not keep a GPU awake; that the recovery action is a 32-bit number; which of the three pid namespaces a driver uses in a
+container; that the lists of a MIG instance hold all its processes.
 A helper whose thread is stuck in the kernel is killed like any other, but is gone only when the kernel lets go of it.
 """
