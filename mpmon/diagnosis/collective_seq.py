@@ -34,7 +34,7 @@ _AUTOGRAD = "pt_autograd"
 """Torch's names for the threads of a backward pass, from which gradients are reduced."""
 
 _ONE_SIDED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-"""Operations with a root: a rank may wait for the root alone rather than for every rank."""
+"""Operations with a root: a rank may wait only for the root rather than for every rank."""
 
 _SAME_SIZES = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
 """Operations that need inputs of the same size and type on every rank (`Op.match` of torch's
@@ -42,7 +42,7 @@ flight_recorder/components).
 """
 
 _GRADIENTS = frozenset({BACKWARD, "wait", "wait_tensor", "DistributedDataParallel", "_sync_buffers"})
-"""Waits that any operation may cause."""
+"""Calls in which a rank may wait for any kind of operation."""
 
 
 class Behind(msgspec.Struct, frozen=True):
@@ -135,7 +135,7 @@ class Numbers:
     # Who is behind
 
     def lag(self, pid: int) -> Behind | None:
-        """Who is behind the collective that this rank waits in; `None` if nobody is, or if that is not known."""
+        """The ranks that are behind the collective this rank waits in; `None` if there are none, or if it is unknown."""
         if pid not in self._lags:
             self._lags[pid] = self._find_lag(pid) if self._tables.snapshot.flight_records else None
         return self._lags[pid]
@@ -230,7 +230,7 @@ class Numbers:
     # Who diverged
 
     def clash(self, pid: int) -> Mismatch | None:
-        """What each rank called as the number this one waits in, if all have reached it and the calls differ."""
+        """Each rank's call at the sequence number this one waits in, if all have reached that number and the calls differ."""
         found = self._waits_in(pid) if self._tables.snapshot.flight_records else None
         if found is None:
             return None

@@ -39,7 +39,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
 
 def numbered(stuck: StuckSet) -> Numbered:
-    """Who is behind or diverged, by sequence numbers; empty if there are none."""
+    """The ranks that are behind or diverged, by sequence numbers; empty if there are no numbers."""
     numbers, members = stuck.job.numbers, sorted({pid for pid, _ in stuck.closed.core})
     lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
     if lags:
@@ -175,7 +175,7 @@ def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> Thre
 
 
 _FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT})
-"""What a rank may wait for that only other processes provide."""
+"""Waits of a rank that only other processes can end."""
 
 
 def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
@@ -194,16 +194,14 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
 
 
 def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
-    """Those of them that hold a lock another member waits for."""
+    """The threads among `keys` that hold a lock another member waits for."""
     needs = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.holder_known)
     held = {target for edge in needs for target in edge.targets}
     return tuple(key for key in keys if key in held)
 
 
 def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits for a process of the set that is not a rank, and that waits in turn for something another process
-    provides.
-    """
+    """The thread waits for a non-rank process of the set, which in turn waits for something that another process provides."""
     pids = [target[0] for target in stuck.targets(key) if isinstance(target, tuple)]
     return bool(pids) and all(
         stuck.job.role(pid).kind != "rank" and stuck.wait_state((pid, pid)).kind in _FOR_OTHERS for pid in pids
@@ -216,7 +214,7 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
         return _same_name(stuck, groups, numbers)
     if BACKWARD in groups:
         return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
-    # A rank that only sends to the root, or the root of an operation that only sends, may have moved on.
+    # A non-root rank of a gather, or the root of a broadcast, only sends and may have moved on.
     for keys in groups.values() if not numbers.odd else ():
         if len(keys) > 1 and (found := with_another_root(keys, stuck.job)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
@@ -287,19 +285,19 @@ def astray(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], list[
 def _pairs(
     keys: list[ThreadKey], job: JobState, expects: Callable[[ThreadKey, ThreadKey, JobState], bool]
 ) -> dict[ThreadKey, list[ThreadKey]]:
-    """By rank, those that expect it."""
+    """By rank, the ranks that expect it."""
     found = {one: [other for other in keys if expects(other, one, job)] for one in keys}
     return {one: others for one, others in found.items() if others}
 
 
 def _expects(other: ThreadKey, one: ThreadKey, job: JobState) -> bool:
-    """It is at the same line, in a collective of another group to which that one belongs."""
+    """`other` is at the same line as `one`, in a collective of a different group to which `one` belongs."""
     apart = job.place(other) == job.place(one) and job.is_of_group(other, one) is False
     return apart and job.role(one[0]).rank in job.group_of(other)
 
 
 def _expects_stranger(other: ThreadKey, one: ThreadKey, job: JobState) -> bool:
-    """The same, and it does not itself belong to the group that one entered."""
+    """The same, and `other` does not belong to the group whose collective `one` entered."""
     return _expects(other, one, job) and job.role(other[0]).rank not in job.group_of(one)
 
 
@@ -311,15 +309,15 @@ ROOTS = ("src", "dst", "group_src", "group_dst")
 
 
 def named_root(key: ThreadKey, job: JobState) -> dict[str, str]:
-    """What a rank's call says of the root of its operation; empty if it has none."""
+    """The arguments of a rank's call that name the root of its operation; empty if there are none."""
     frame = job.wait_state(key).frame
     return {name: value for name, value in ((frame and frame.known) or {}).items() if name in ROOTS}
 
 
 def with_another_root(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks in the same operation, those that name another root than most, and the argument that does.
+    """Of ranks in the same operation, the ranks that name a different root than most, and the name of that argument.
 
-    On a tie: those that name another root than rank 0, which is the default.
+    On a tie: the ranks whose root is not rank 0, the default.
     """
     roots = {key: root for key in keys if (root := named_root(key, job))}
     return _minority(keys, roots) or _not_the_usual(keys, roots)
@@ -336,7 +334,7 @@ def _not_the_usual(
 
 
 def differing(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks at the same line, those that have another value there than most, and the name of the variable."""
+    """Of ranks at the same line, the ranks with a different value there than most, and the name of the variable."""
     frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := job.stacks.get(key))}
     return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
 

@@ -61,7 +61,7 @@ class _Search(Generic[Node]):
         self._lowest[node] = min(self._lowest[node], number)
 
     def _close(self, root: Node) -> None:
-        """All nodes entered after it and still open belong to it."""
+        """Close the component of `root`: all nodes entered after it and still open."""
         members: list[Node] = []
         while not members or members[-1] != root:
             members.append(self._open.popitem()[0])

@@ -1,8 +1,8 @@
 """Workers that crashed, while their surviving siblings and the master now wait for each other in vain.
 
-A master that notices such an end (an end of file, an exit code) and drops the work it had handed out continues with the
-other workers, until it waits for a result that nobody computes while they wait for work. When two processes only listen
-to each other, nothing else tells what is missing.
+A master that notices a worker's death (an end of file, an exit code) and drops the work it had handed out continues with
+the other workers, until it waits for a result that nobody computes while they wait for work. When two processes wait for
+each other's messages, no other evidence shows what is missing.
 """
 
 from __future__ import annotations

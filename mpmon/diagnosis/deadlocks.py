@@ -29,7 +29,7 @@ def _is_cycle(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 
 def _waits_only_for(job: JobState, graph: Graph, key: ThreadKey, core: frozenset[ThreadKey]) -> bool:
-    """Its wait can only end through some of these: they hold the lock, or the task whose result it waits for is theirs."""
+    """Only threads of the core can end the wait: they hold the lock, or run the task whose result is awaited."""
     edge = graph.node(key).edge
     if edge is None or not core.issuperset(edge.targets):
         return False

@@ -4,8 +4,8 @@ The job hangs when a goal (the main program's main thread, or what it watches ov
 while. It is slow when the goal has waited for a while for a thread that still makes progress. Otherwise it is healthy,
 unless too little could be read to say so.
 
-A root that is not Python is no goal: a shell or init that sleeps or waits has nothing to do, and nothing else is known
-about it. The Python programs below it are goals.
+A root process that is not Python is no goal: a shell or init that sleeps or waits has nothing to do, and nothing else is
+known about it. The Python programs below it are goals.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from mpmon.spans import count
 
 
 def diagnose(history: History, memory: Memo | None = None) -> Diagnosis:
-    """What mpmon says about the present snapshot; `memory` of earlier rounds saves work and changes nothing."""
+    """The diagnosis of the latest snapshot; `memory` of earlier rounds saves work and does not change the result."""
     snapshot = history.snapshot
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
@@ -102,12 +102,12 @@ def _looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKe
 
 
 def _is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """It legitimately waits for an external party that may never come."""
+    """The goal legitimately waits for an external event that may never come."""
     return _only_serves(job, graph, closed) or _only_prompts(job, graph, closed) or _only_sleeps(job, graph, closed)
 
 
 def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """Asleep until a signal or a moment it chose itself, while nobody waits for it or is stuck beside it."""
+    """The goal sleeps until a signal or a deadline it chose itself, and nothing else in the job is stuck."""
     blocked = job.blocked.get(closed.goal)
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
     asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
@@ -119,16 +119,14 @@ def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
 def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
     """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
     others = [(pid, pid) for pid in job.processes if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
-    # A program that is not Python and that nobody waits for may sleep indefinitely.
+    # A non-Python program that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not is_server(job, key)]
     return [key for key in strangers if job.wait_state(key).kind not in _ENDS and not job.wait_state(key).idle]
 
 
 def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """A console beside the work: it waits only for the person who types, nobody waits for it, and other processes make
-    progress.
-    """
+    """A console beside the work: it waits only for a person's input, and other processes make progress."""
     if job.wait_state(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
         return False
     others = [(pid, pid) for pid in job.processes if pid != closed.goal[0] and job.is_alive(pid)]
@@ -137,8 +135,8 @@ def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """Servers without requests, those next in line to serve, and those that wait for their end or for a signal, while
-    nothing else in the job is stuck: legitimately idle.
+    """Servers without requests, standby threads, and processes that wait for these to end or for a signal, while nothing
+    else in the job is stuck: legitimately idle.
     """
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
@@ -151,7 +149,7 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:
-    """Nothing can be said except what anybody may read: states, ages, the tree, the dead."""
+    """The diagnosis when only world-readable facts are known: process states, ages, the process tree, exited processes."""
     patient = _shows_a_stop(job) and job.history.watched_s < PATIENCE_S
     return Diagnosis(
         verdict=Verdict.UNKNOWN, because=why + _dead_words(job), settled=bool(job.snapshot.unknowns) and not patient,
@@ -160,11 +158,11 @@ def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:
 
 
 def _ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
-    """The surest first. Of findings with common suspects, the most telling one is kept, with the waiters of all.
+    """The most certain first. Of findings with common suspects, the most informative one is kept, with the waiters of all.
 
-    A chain that begins with work (a collective, a batch) tells more than one that begins with a join.
+    A chain that begins with work (a collective, a batch) is more informative than one that begins with a join.
     """
-    # Ranks that wait for each other name each other in turns.
+    # Ranks that wait for each other yield the same suspects from each rank's point of view.
     same: dict[object, list[tuple[bool, int, Finding]]] = {}
     for stuck in stuck_sets:
         row = _finding(stuck)
@@ -182,8 +180,8 @@ def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
 
 
 def _says_all_of(one: Finding, other: Finding) -> bool:
-    """It finds the same cause, no less surely, for all of the other's suspects and more: ranks that wait together, seen
-    from each.
+    """Finding `one` subsumes `other`: the same cause, at least as certain, for a proper superset of the suspects, as when
+    ranks that wait together are seen from each rank.
     """
     if one.cause != other.cause or one.certainty.rank > other.certainty.rank:
         return False
@@ -191,7 +189,7 @@ def _says_all_of(one: Finding, other: Finding) -> bool:
 
 
 def _with_waiters(shown: Finding, others: list[Finding]) -> Finding:
-    """With the waiters of the others that are not its suspects."""
+    """Finding `shown`, with the waiters of `others` added unless they are its suspects."""
     suspects = {row.pid for row in shown.suspects}
     waiters = {waiter.pid: waiter for row in (*others, shown) for waiter in row.waiters if waiter.pid not in suspects}
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
@@ -238,7 +236,7 @@ def _not_hung(job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: l
 
 
 def _with_pace(views: tuple[ProcessView, ...], gets_on: Progress) -> tuple[ProcessView, ...]:
-    """A rank whose batches or collectives are counted works, even if each look finds it in the same wait."""
+    """Marks a rank with a known batch or collective rate as working, even if every sample finds it in the same wait."""
     counted = {row.pid for row in gets_on.paces if row.batches_per_s or row.collectives_per_s}
     return tuple(
         msgspec.structs.replace(view, mood="working", still_since=None)
@@ -258,8 +256,8 @@ def _hidden_words(job: JobState, pid: int) -> str:
 def _has_only_stood(
     job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
 ) -> tuple[float, str] | None:
-    """Since when a goal that was never seen to progress has stood still, while that is too short to call it hung, and
-    what it does.
+    """For a goal that was never seen to progress, but not for long enough to call it hung: since when it has stood still,
+    and what it does.
     """
     for stuck in stuck_sets:
         if _from_the_beginning(job, stuck.stood_s) and not _computes(job, graph, stuck.goal):
@@ -279,18 +277,20 @@ def _rested_s(job: JobState, graph: Graph, goal: ThreadKey) -> float:
 
 
 def _computes(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
-    """One of the processes it depends on computes, perhaps in threads that are not Python's."""
+    """A process the goal depends on uses a CPU, perhaps in native threads."""
     lives = (job.history.life(job.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
     return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
 
 
 def _from_the_beginning(job: JobState, stood_s: float) -> bool:
-    """At least two samples found it standing, and hardly any found it progressing."""
+    """It has stood still for nearly the whole observation, and for long enough to be seen at least twice."""
     return stood_s >= STILL_S and job.history.watched_s - stood_s < MIN_WATCH_S
 
 
 def _is_slow(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
-    """It has waited for a while for a thread that makes progress. Waiting for an end is not slow: ends take their time."""
+    """The goal has waited for a while for a thread that makes progress. Waiting for a process to end does not count: that
+    may take any time.
+    """
     waits_for_end = job.wait_state(goal).kind in (*_ENDS, Wait.SIGNAL)
     if waits_for_end or is_server(job, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
@@ -318,7 +318,7 @@ MOST_IN_C = 4
 
 
 def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
-    """What the C and C++ frames in the chain say of the waits, root blockers first."""
+    """What the C and C++ frames in the chain show about the waits, root blockers first."""
     keys = dict.fromkeys((*stuck.root_blockers[:1], *reversed(stuck.closed.path)))
     facts = [(key, fact) for key in keys if (fact := stuck.job.native_hints.get(key)) and fact.words]
     return tuple(
@@ -338,7 +338,7 @@ def _with_end(job: JobState, suspect: Suspect) -> Suspect:
 
 
 def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
-    """A native thread, with the line that called its library."""
+    """Gives a native thread the Python line that called its library."""
     caller = stuck.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
     return msgspec.structs.replace(suspect, frame=stuck.job.place(caller)) if caller else suspect
 
@@ -355,7 +355,7 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
 
 
 def _hidden(stuck: StuckSet) -> tuple[str, Match] | None:
-    """All waits end in a process that may not be read: it is known to stand still, and nothing more."""
+    """All waits end in a process that may not be read: all that is known is that it stands still."""
     if stuck.ending is not Ending.LEAF or stuck.root is None or stuck.wait_state().kind is not Wait.UNKNOWN:
         return None
     if not hides_call(stuck.job, stuck.root):
@@ -386,11 +386,11 @@ def _sentence(match: Match, stuck: StuckSet) -> str:
 
 
 MOST_OTHERS = 2
-"""Further threads blocked independently that the sentence describes."""
+"""At most this many further, independently blocked threads are described in the sentence."""
 
 
 def _others_stand(stuck: StuckSet) -> list[str]:
-    """Other threads that the goal waits for and that are blocked independently: hangs of their own."""
+    """Other root blockers that are blocked independently: hangs of their own."""
     job, first = stuck.job, stuck.root
     if stuck.ending is not Ending.LEAF or first is None:
         return []
@@ -410,12 +410,12 @@ def _others_stand(stuck: StuckSet) -> list[str]:
 
 
 def _is_ripe(stuck: StuckSet) -> bool:
-    """It has stood long enough to be called a hang."""
+    """The set has stood still long enough to be called a hang."""
     job = stuck.job
     patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
     if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
-    # A thread that retries may succeed at its next attempt, with something that a process which just ended released.
+    # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
     polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
     anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
@@ -428,21 +428,21 @@ def _is_ripe(stuck: StuckSet) -> bool:
 
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
-    """How long it takes to see a polling root blocker come back in vain often enough, seconds."""
+    """Seconds it takes to see a polling root blocker re-poll without result often enough."""
     polls = stuck.root is not None and stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING
     return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
 
 
 _ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
-"""Waits for others to end: the goal is then the thread waited for."""
+"""Waits for other processes to end: their main threads are then goals as well."""
 
 _STAYS = _ENDS | {Wait.JOIN_THREAD, Wait.SIGNAL}
-"""Waits of processes that started others and have nothing more to do."""
+"""Waits of threads that started other threads or processes and have nothing more to do."""
 
 
 def _goals(job: JobState, graph: Graph) -> list[ThreadKey]:
-    """The threads whose progress counts: the main threads of the programs, and of the processes whose end they wait
-    for.
+    """The threads whose progress counts: the main threads of the programs, of processes whose end they wait for, and of
+    ranks.
     """
     goals = [(pid, pid) for pid in _programs(job)]
     for goal in goals:
@@ -453,7 +453,7 @@ def _goals(job: JobState, graph: Graph) -> list[ThreadKey]:
 
 
 def _programs(job: JobState) -> list[int]:
-    """The root, or the Python below one that only starts others; the starter too while it is stopped."""
+    """The root, or the Python programs below a root that only starts others; such a root too while it is stopped."""
     root = job.snapshot.root_pid
     if not job.role(root).starts:
         return [root]
@@ -461,7 +461,7 @@ def _programs(job: JobState) -> list[int]:
 
 
 def _python_below(job: JobState) -> list[int]:
-    """The Python processes that no other Python of the job started, by their frames or program name."""
+    """The topmost Python processes (recognised by frames or program name): no other Python process of the job started them."""
     foreign = {row.pid for row in job.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
     alive = [row for row in job.snapshot.processes if not row.ended]
     is_one = {row.pid: job.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
@@ -491,7 +491,7 @@ def _shows_a_stop(job: JobState) -> bool:
 
 
 def _dead_words(job: JobState) -> str:
-    """Who is dead in a living job of which nothing else is known."""
+    """The zombies of a living job about which nothing else is known, in words."""
     if not job.zombies or not job.is_alive(job.snapshot.root_pid):
         return ""
     names = [f"{job.role(pid).name} (pid {pid}) {did(death(job, pid).how)}" for pid in job.zombies]
@@ -499,7 +499,7 @@ def _dead_words(job: JobState) -> str:
 
 
 def _without_python(job: JobState) -> bool:
-    """The root is not Python, and as far as is known nothing below it is."""
+    """The root is not Python and, as far as known, has no Python descendants."""
     root = job.snapshot.root_pid
     return (job.role(root).starts or job.is_foreign(root)) and not _python_below(job)
 
@@ -512,7 +512,7 @@ def _was_seen(job: JobState, pid: int) -> bool:
 
 
 def _unchecked(job: JobState, findings: tuple[Finding, ...] = ()) -> tuple[Unchecked, ...]:
-    """The causes that cannot be decided for lack of rows; those found are decided."""
+    """The causes that cannot be decided because facts are missing; causes that were found are decided."""
     found = {finding.cause for finding in findings}
     return tuple(unchecked(job, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
 
@@ -528,7 +528,7 @@ def _healthy_words(job: JobState, goals: list[ThreadKey]) -> str:
 
 
 def _above(job: JobState) -> str:
-    """Why nothing is said about the root, if it only starts others."""
+    """The remark that a root which only starts others is not judged; empty for any other root."""
     root = job.snapshot.root_pid
     role = job.role(root)
     if job.snapshot.nodes:

@@ -7,9 +7,9 @@ A machine is compared with the median of the others, which one or two odd ones d
 - further away than the others are from each other, by `FIGURE_DEVIATIONS` median deviations: scattered figures single
   out no machine.
 
-At least three machines must report the figure. With two, nobody knows which one is right, so only what is bad wherever
-it is seen is reported. Load, watts and utilization differ between machines that do different work, as stages of a
-pipeline do; they explain a machine that the job is known to wait for, and accuse none.
+At least three machines must report the figure. With two, nobody knows which one is right, so only figures that are bad on
+any machine are reported. Load, watts and utilization differ between machines that do different work, as stages of a
+pipeline do; they explain a machine that the job is known to wait for, but are no evidence against any other.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Kind(NamedTuple):
     """It must also be at least this many times the median of the others; for a low one, the median divided by this."""
     is_low: bool = False
     alone: bool = False
-    """It costs time wherever it is seen, so no other machine is needed for comparison."""
+    """The figure costs time on any machine, so no comparison with others is needed."""
     accuses: bool = True
-    """It is bad whatever the machine does."""
+    """The figure is bad whatever work the machine does."""
     advice: str = ""
 
 
@@ -90,11 +90,11 @@ class Difference(msgspec.Struct, Generic[K], frozen=True):
     usual: float | None
     """The median of the others; `None` if there are too few."""
     others: int = 0
-    """Whose median it is."""
+    """Number of machines that the median is of."""
 
 
 def differences(rows: Mapping[K, Figures]) -> Iterator[Difference[K]]:
-    """Of all machines, by figure and in the order of the machines."""
+    """The differences of all machines, by figure and in the order of the machines."""
     for kind in KINDS:
         known = {key: value for key, row in rows.items() if (value := _value(row, kind)) is not None}
         if not any(_is_bad(kind, value) for value in known.values()):

@@ -96,8 +96,8 @@ class Link(Row, frozen=True, kw_only=True):
     thread: str | None = None
     """Python's name of the thread, when it is not the main one."""
     basis: str | None = None
-    """What names its targets: `kernel`, `ledger`, `memory`, `frames`; `assumed` if they are merely those that could
-    help; `None` if it waits for nobody.
+    """The source that identifies the wait's targets: `kernel`, `ledger`, `memory`, `frames`; `assumed` if they are merely
+    candidates; `None` if it waits for nobody.
     """
     host: str | None = None
 
@@ -200,7 +200,7 @@ class Pause(Row, frozen=True, kw_only=True):
     began: float
     ended: float
     ran: tuple[int, ...] = ()
-    """Who ran meanwhile: nobody, or one process."""
+    """Pid of the one rank that ran meanwhile; empty if none did."""
 
 
 class Pace(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -298,4 +298,4 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     events: tuple[Event, ...] = ()
     """What happened since mpmon attached, oldest first; the last few hundred."""
     told_at: float | None = None
-    """When it was repeated with nothing new but the state of the agents on other machines; `None` the first time."""
+    """When the observation was repeated with only the state of other machines' agents updated; `None` for a new one."""

@@ -95,7 +95,7 @@ def inner_machinery(stack: Stack) -> Iterator[Frame]:
 
 
 def asking(stack: Stack) -> tuple[Frame, ...]:
-    """The calls from the one that called the machinery outwards: the arguments it passes on are new objects each time."""
+    """The calls from the one that called the machinery outwards; the machinery's own arguments are new objects each time."""
     return stack.frames[len(list(inner_machinery(stack))) :]
 
 
@@ -121,8 +121,8 @@ def in_call(stack: Stack | None, rows: Iterable[Functions]) -> bool:
 
 
 def interrupted(stack: Stack) -> Frame | None:
-    """The wait that a signal handler interrupted, if the handler has not returned yet: a function that calls no foreign
-    code has called the user's.
+    """The wait that a signal handler interrupted, if the handler has not returned yet: the stack shows user code called by a
+    function that calls no foreign code.
     """
     for inner, outer in pairwise(own_frames(stack)):
         if is_user(inner.file) and any(calls(outer, *row) for row in ONLY_WAITS):

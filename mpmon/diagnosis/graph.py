@@ -3,21 +3,21 @@
 Theory of operation.
 
 A node is a thread.  It is *live* (it makes progress, or will by itself), a *leaf* (it stands still and waits for nobody
-in the job: asleep, spinning, stopped, in a file, in a debugger), *idle* (it would serve, but nobody asked), or it
-*waits*.  A waiting node has a wait edge, which has several targets: ANY of them can help (a queue has many producers), or
-ALL must (every child has to end, every rank has to enter).  Targets are threads, processes that have exited, nobody at all,
-or somebody external to the job.
+in the job: asleep, spinning, stopped, in file I/O, in a debugger), *idle* (a server thread without a request), or it
+*waits*.  A waiting node has a wait edge with one or more targets: ANY of them can end the wait (a queue has many producers),
+or ALL must act (every child has to end, every rank has to enter).  A target is a thread, an exited process, nobody at all,
+or a party external to the job.
 
-What can progress is the smallest set that holds the live nodes and every waiting node whose edge it satisfies.  All
-the rest is a *closed* set, stuck: no member can move before another member has.  That argument needs no time limit and no
-majority.
+The nodes that can progress are the smallest set that holds the live nodes and every waiting node whose edge it satisfies.
+The remaining nodes form the *closed* set; they are stuck, since no member can move before another member has.  The argument
+needs no time limit and no majority vote.
 
-In the closed set that is reached from the thread whose progress counts, the root blockers are, in this order: nobody (a holder
-that no longer exists), those who have exited, the leaves, a cycle, or, if the reasons are only known as *any of these*, the
-whole set.
+Of the closed set reached from the goal (the thread whose progress counts), the root blockers are, in this order of
+precedence: nobody (a lock holder that no longer exists), exited processes, leaves, a cycle, or, if edges say only that *any*
+target could help, the whole set.
 
-Every edge has its *basis*, what names its targets (the kernel, a ledger, memory, frames), and the evidence in words that a
-person can check.  An edge whose targets are only those who could help is *assumed*; all others are *exact*.
+Every edge has a *basis*, the source that names its targets (the kernel, a ledger, memory, frames), and its evidence in words
+that a person can check.  An edge whose targets are merely the candidates that could help is *assumed*; any other is *exact*.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Status(Enum):
     IDLE = "idle"
     WAITS = "waits"
     HIDDEN = "hidden"
-    """It stands still in something unreadable: perhaps it can progress, perhaps it never will."""
+    """It stands still in a wait that cannot be read: it may or may not be able to progress."""
 
 
 class Exited(msgspec.Struct, frozen=True, gc=False):
-    """A process that ended; nobody can do its part."""
+    """A process that ended; no other process can act in its place."""
 
     pid: int
     how: str
@@ -61,7 +61,7 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
 
 
 class Absent(Enum):
-    """Why nobody alive can help. The code that finds it out says so, so that nothing has to be guessed from the wait."""
+    """Why nobody alive can help, as recorded by the code that found out: nothing is inferred from the wait later."""
 
     HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
     INHERITED = (
@@ -75,6 +75,7 @@ class Absent(Enum):
     OWN_LOCK = "a lock that only the waiting thread itself can have"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
+    NOT_WOKEN = "a wake-up of an event loop that has something to run"
     NOT_BEGUN = "a task of a library, all of whose workers wait for work"
     WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"
     NO_WORKERS = "workers that do not exist"
@@ -92,7 +93,7 @@ class NoReleaser(msgspec.Struct, frozen=True, gc=False):
 
     why: str
     blame: tuple[int, ...] = ()
-    """Pids whose part it was."""
+    """Pids of the processes that should have acted."""
     reason: Absent = Absent.NO_OTHER_END
 
 
@@ -101,30 +102,30 @@ class External(msgspec.Struct, frozen=True, gc=False):
 
     who: str
     of_job: bool = False
-    """They are ranks of the job, so they could tell what blocks them."""
+    """The party consists of ranks of the job, which could reveal what blocks them."""
     moves: bool = False
-    """They are known to make progress, so they may yet act."""
+    """The party is known to make progress, so it may yet act."""
 
 
 Target = ThreadKey | Exited | NoReleaser | External
 
 
 class Basis(Enum):
-    """What names the targets of a wait as those that must act."""
+    """The source that identifies a wait's targets as the ones that must act."""
 
     ASSUMED = "assumed"
-    """Nothing does: they are merely those that could act."""
+    """None: the targets are merely candidates that could act."""
     FRAMES = "frames"
-    """What they are doing, by their own frames."""
+    """The targets' own frames show what they are doing."""
     MEMORY = "memory"
-    """What the process keeps in its memory: the owner of a lock, the arguments of a call."""
+    """Process memory: the owner field of a lock, the arguments of a call."""
     LEDGER = "ledger"
-    """Counts that each process keeps of what it took or began: of a semaphore, of the collectives of a group."""
+    """Per-process counts: semaphore acquires and releases, collectives begun in a process group."""
     KERNEL = "kernel"
     """The kernel names the target, or the only process that has the other end or the lock."""
 
     def when(self, holds: bool) -> Basis:  # noqa: FBT001  it is the whole question
-        """This basis if it leaves no other target; else the targets are only assumed."""
+        """This basis if it `holds`, that is, rules out any other target; else ASSUMED."""
         return self if holds else Basis.ASSUMED
 
 
@@ -133,18 +134,18 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
 
     targets: tuple[Target, ...]
     every: bool = False
-    """All targets must act, not just any."""
+    """All targets must act, not just any of them."""
     basis: Basis = Basis.ASSUMED
-    """What names the targets as those who must act."""
+    """The source that identifies the targets as the ones that must act."""
     holder_known: bool = False
-    """The targets hold what is waited for: a lock, or permits of a semaphore."""
+    """The targets hold the awaited lock, or permits of the awaited semaphore."""
     polled: bool = False
-    """It polls: that it runs says nothing, and it waits for as long as its targets stand still."""
+    """The waiter polls: that it runs is no progress, and it waits for as long as its targets stand still."""
     of_end: bool = False
-    """It waits until the targets have ended."""
+    """The waiter waits for the targets to end."""
     idle_s: float | None = None
-    """For at least this many seconds the possible helpers have had nothing to do, whatever the waiter does meanwhile;
-    `None` if nobody checked.
+    """Seconds (a lower bound) for which the possible helpers have been idle, whatever the waiter did meanwhile; `None` if
+    that was not checked.
     """
     words: str = ""
     """`batch from dataloader worker 1`."""
@@ -164,8 +165,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     status: Status
     edge: WaitEdge | None = None
     bystander: bool = False
-    """A heartbeat, or a thread that accepts connections: it may be able to help, but nothing shows that it is meant to.
-    """
+    """A heartbeat, or a thread that accepts connections: it may be able to help, but nothing shows that it is meant to."""
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
@@ -183,8 +183,8 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     assumed: tuple[ThreadKey, ...]
     """The nodes on the path, and in a cycle, whose edges are not exact."""
     core: tuple[ThreadKey, ...] = ()
-    """If it ends in threads that wait for each other: all of these, which wait for nothing else; the other members only
-    wait for them. Else all members.
+    """If the chain ends in threads that wait only for each other: those threads, for which all other members wait. Else
+    all members.
     """
 
     @property
@@ -219,7 +219,7 @@ class Graph:
                     order.append(target)
 
     def rests_on(self, goal: ThreadKey) -> tuple[ThreadKey, ...]:
-        """The unknown threads that must be able to progress for the goal to be reached."""
+        """The HIDDEN threads without whose progress the goal cannot be reached."""
         keys = list(self.reached(goal))
         hidden = tuple(key for key in keys if self.node(key).status is Status.HIDDEN)
         return hidden if hidden and goal not in self.can_progress(keys, (Status.LIVE,)) else ()
@@ -227,7 +227,7 @@ class Graph:
     def can_progress(
         self, keys: Iterable[ThreadKey], statuses: Collection[Status] = (Status.LIVE, Status.HIDDEN)
     ) -> set[ThreadKey]:
-        """Those of these nodes that can still progress; `statuses` are those of the nodes that can by themselves."""
+        """The subset of `keys` that can still progress; nodes with one of `statuses` progress by themselves."""
         keys = list(keys)
         progressing = {key for key in keys if self.node(key).status in statuses}
         grown = True
@@ -235,7 +235,7 @@ class Graph:
             grown = False
             shared = _Shared()
             for key in keys:
-                # An equal set of targets that could not help a moment ago may do so in the next round.
+                # A shared target tuple that does not satisfy the edge now may do so in the next round.
                 if (
                     key not in progressing
                     and shared.is_new(self.node(key))
@@ -263,9 +263,9 @@ class Graph:
     def _ends(
         self, members: list[ThreadKey], progressing: set[ThreadKey]
     ) -> tuple[list[ThreadKey], list[Target], bool]:
-        """The core that waits for nothing outside itself, the root blockers, and whether these wait for each other.
+        """The core that waits for nothing outside itself, the root blockers, and whether the root blockers form a cycle.
 
-        Bystanders are considered only if nothing else tells who the root blockers are.
+        Bystanders are considered only if no root blocker is found without them.
         """
         acting = [key for key in members if not self.node(key).bystander]
         if acting and len(acting) < len(members):
@@ -279,7 +279,7 @@ class Graph:
         return core, root_blockers or self._waiting(core), cycle
 
     def _is_helped(self, node: Node) -> bool:
-        """One target that suffices already progresses: the others need not be considered."""
+        """Shortcut: any target suffices and one is live, so the other targets need not be visited."""
         if node.status is not Status.WAITS or node.edge is None or node.edge.every:
             return False
         return any(self.node(target).status is Status.LIVE for target in _threads(node))
@@ -296,9 +296,9 @@ class Graph:
     def _closed_from(
         self, goal: ThreadKey, progressing: set[ThreadKey]
     ) -> tuple[list[ThreadKey], dict[ThreadKey, tuple[ThreadKey, ...]]]:
-        """All closed nodes reached from the goal, each with the most telling path to it.
+        """All closed nodes reached from the goal, each with the cheapest, most informative path to it.
 
-        An exact edge costs one; an assumed one costs as much as it has targets, because it says that much less.
+        An exact edge costs one; an assumed edge costs its number of targets, because it says that much less.
         """
         paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {}
         # The serial number breaks ties, so the answer does not depend on pids.
@@ -321,16 +321,16 @@ class Graph:
         return list(paths), paths
 
     def _core(self, members: list[ThreadKey], progressing: set[ThreadKey]) -> list[ThreadKey]:
-        """Of the members that wait for each other and for nothing else, those nearest to the goal; all if there are
-        none.
+        """The group of members nearest to the goal that wait for each other and for nothing else; all members if there is
+        no such group.
 
-        Idle nodes are not targets here: they do nothing before they are asked.
+        Idle nodes are not targets here: they do nothing until they get a request.
         """
         lists: dict[int, list[ThreadKey | int]] = {}
 
         def targets(one: ThreadKey | int) -> list[ThreadKey | int]:
-            """The targets of a thread. A list that many threads may share is a node of its own, as a number, between
-            them and its members.
+            """The targets of a thread. A long list that many threads may share becomes an intermediate node of its own,
+            named by its `id`.
             """
             if isinstance(one, int):
                 return lists[one]
@@ -387,21 +387,21 @@ class Graph:
         return [], False
 
     def _waiting(self, core: list[ThreadKey]) -> list[Target]:
-        """If nothing else tells: a waiter with a known target moves when that target does; the others wait for an
-        unknown one.
+        """The fallback: the waiters whose helper is unknown, since a waiter with a known target moves when that target
+        does; all waiters if there is no such one.
         """
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
         vague: list[Target] = [key for key, edge in waiting if not edge.exact and not edge.every]
         return vague or [key for key, _ in waiting]
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
-        """Threads that run code a library called for another member: between the two there is only the library."""
+        """Threads that run user code which a library called on behalf of another member."""
         needs = [edge for key in members if (edge := self.node(key).edge) and edge.polled]
         found = dict.fromkeys(target for edge in needs for target in edge.targets)
         return [target for target in found if not self._asks(target)]
 
     def _is_deserted(self, node: Node, progressing: set[ThreadKey]) -> bool:
-        """All its targets wait for work themselves, and no thread that could progress will give them any."""
+        """All targets of the node are threads that wait for work, and none of them can progress."""
         targets = list(_threads(node)) if node.status is Status.WAITS else []
         idle = all(target not in progressing and self.node(target).status is Status.IDLE for target in targets)
         return bool(targets) and idle and len(targets) == len(node.edge.targets if node.edge else ())
@@ -411,12 +411,12 @@ class Graph:
         return edge is not None and edge.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
-        """The threads that hold what another member waits for: if they are idle meanwhile, they hold it forever."""
+        """The threads that hold a lock or permit another member waits for: if idle meanwhile, they hold it forever."""
         needs = [edge for key in members if (edge := self.node(key).edge) and edge.holder_known]
         return {target for edge in needs for target in edge.targets}
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
-        """The first cycle along edges with a single necessary target: exact ones only, or any."""
+        """The first cycle along edges with a single necessary target: exact edges only, or any edges."""
         for start in members:
             path = [start]
             while nexts := self._single(path[-1], progressing, exact_only=exact):
@@ -435,21 +435,21 @@ class Graph:
         return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None
 
     def _comes_after(self, target: ThreadKey, others: list[ThreadKey]) -> bool:
-        """It waits for another one of these to end, which could help while it lives."""
+        """The target waits for one of `others` to end, and that one could help as long as it lives."""
         edge = self.node(target).edge
         return edge is not None and edge.of_end and len(edge.targets) == 1 and edge.targets[0] in others
 
 
 class _Shared:
-    """Targets that many nodes share, visited once: in a process with a thousand waiting threads, any of which may help
-    any other, there are a million edges.
+    """Visits a target tuple that many nodes share only once: a process with a thousand waiting threads, any of which may
+    help any other, has a million edges.
     """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def is_new(self, node: Node) -> bool:
-        """Whether this very tuple of targets is new."""
+        """Whether this tuple of targets, compared by identity, is new."""
         if node.edge is None or len(node.edge.targets) <= FEW:
             return True
         new = id(node.edge.targets) not in self._seen

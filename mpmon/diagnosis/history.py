@@ -45,7 +45,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def on_cpu(self) -> bool:
-        """It was running, as far as is known."""
+        """The thread was running, as far as known."""
         return self.blocked is None or self.blocked.state == "R" or self.blocked.syscall == "running"
 
     @property
@@ -68,11 +68,11 @@ class ThreadHistory(msgspec.Struct, frozen=True, gc=False):
     ran_at: float
     """When it was last seen to have run, seconds since the epoch; before mpmon attached, by its sleep age."""
     changes: int = 0
-    """Number of rounds in which it had run, since it was first seen."""
+    """Number of rounds since it was first seen in which it had run."""
     samples: tuple[Sample, ...] = ()
     alike_since: float = 0.0
-    """When the current run of samples began that all found the same lines and variables on a CPU; that sample may be
-    long gone from memory.
+    """When the current series of samples on a CPU with the same lines and variables began; its first sample may no longer be
+    remembered.
     """
 
 
@@ -95,9 +95,9 @@ class ProcessActivity(msgspec.Struct, frozen=True, gc=False):
     most_bytes: int = 0
     """Its highest resident memory so far."""
     grew_rounds: int = 0
-    """Rounds in which it clearly exceeded that."""
+    """Number of rounds in which resident memory clearly exceeded its previous maximum."""
     grew_at: float | None = None
-    """When it last did."""
+    """When it last did so."""
     reaped_at: float | None = None
     """When it was last seen to have reaped a child."""
     ended_at: float | None = None
@@ -179,9 +179,7 @@ class History:
         return self.lives.get(process.key)
 
     def _changes(self, snapshot: Snapshot) -> list[_Row] | None:
-        """The rows that changed since the previous round; `None` if that is not the whole change: something came, went
-        or was renamed.
-        """
+        """The rows that changed since the previous round; `None` if rows also came, went or were renamed."""
         before = self.snapshot
         changes: list[_Row] = []
         for table in ("processes", "threads", "stacks", "blocked"):
@@ -316,7 +314,7 @@ def _trend_point(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Trend
 
 
 def _who(row: _Row) -> tuple[object, ...]:
-    """The identity over time of what a row is about, and what roles depend on."""
+    """The identity over time of a row's subject, plus the fields that roles depend on."""
     if isinstance(row, Process):
         return row.key, row.name, row.ppid, row.ended, row.exe, row.cmdline, row.environment
     return (row.pid, row.tid, row.name) if isinstance(row, Thread) else (row.pid, row.tid)

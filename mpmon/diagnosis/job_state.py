@@ -11,7 +11,7 @@ from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.loops import first, stuck, user_frame
+from mpmon.diagnosis.loops import READY, first, stuck, user_frame
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
@@ -30,19 +30,19 @@ _EVENTS = frozenset({Wait.POLL, Wait.EVENT_LOOP, Wait.SOCKET, Wait.PIPE_READ})
 """Waits for something outside of the process."""
 
 _GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
-"""All that the kernel tells of a sleep in the driver's library, which may make any of these calls."""
+"""The kinds by which the kernel may report a sleep in the driver's library, which can be in any of these calls."""
 
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
-"""Waits and code that may run indefinitely without doing anything for others: a monitor, a launcher, a busy wait."""
+"""Waits in which a thread may run indefinitely without helping others: a monitor, a launcher, a busy wait."""
 
 _ASKS_OTHERS = frozenset({
     Wait.POLL, Wait.SOCKET, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK,
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
 })  # fmt: skip
-"""Waits for something that a known thread does: one that ends by its time limit was not answered."""
+"""Waits for an action of another thread: if such a wait times out, the action has not come."""
 
 COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
-"""Waits for what multiprocessing reads with read(2)."""
+"""Waits for data that multiprocessing reads with read(2)."""
 
 _PROGRAMS = frozenset({"main", "subprocess"})
 """Processes that run a program of their own."""
@@ -52,7 +52,7 @@ SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 
 
 class JobState(SnapshotIndex):
-    """The tables, and what is judged from several of them. Everything is computed on first use."""
+    """The tables of a snapshot, and judgements that join several of them. Everything is computed on first use."""
 
     def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
         super().__init__(history, snapshot, memory)
@@ -93,7 +93,7 @@ class JobState(SnapshotIndex):
         return self._in_collectives.get(key) or self._without_numbers(key)
 
     def _without_numbers(self, key: ThreadKey) -> WaitState:
-        """What it waits for, by its frames and the kernel's facts."""
+        """What a thread waits for, by its frames and the kernel's facts, without collective sequence numbers."""
         if key not in self._wait_states:
             found = self._read(key)
             lock = self.wanted_lock(key)
@@ -129,7 +129,7 @@ class JobState(SnapshotIndex):
         return self._wait_states[key]
 
     def _read(self, key: ThreadKey) -> WaitState:
-        """What its own rows say; the kernel's current state of the process outranks earlier samples."""
+        """What the thread's own rows say; a process that the kernel shows as stopped now outranks earlier samples."""
         process = self.processes.get(key[0])
         if process and process.state == "T":
             return STOPPED
@@ -139,14 +139,14 @@ class JobState(SnapshotIndex):
         return sample.wait_state if sample and same else wait_state(stack, blocked)
 
     def _asks_store(self, key: ThreadKey) -> bool:
-        """It waits, in a call of its own code, for an answer from the thread that serves torch's store."""
+        """The thread waits, in a call made by its own code, for an answer from torch's store."""
         if not self.store_ends or not in_own_code(self.stacks.get(key)):
             return False
         return any(item.peer in self.store_ends for item in self.waits_on(key))
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
-        """A rank's main thread is in a native wait that is no lock of Python's, or that its C frames name:
-        `Work.wait()` of torch.
+        """A rank's main thread is in torch's `Work.wait()`: its C frames say so, or it is in a native wait that is not a
+        Python lock.
         """
         in_group = key[0] == key[1] and key[0] in self._in_process_group and self.role(key[0]).kind == "rank"
         fact = self.native_facts.get(key)
@@ -155,9 +155,9 @@ class JobState(SnapshotIndex):
 
     @cached_property
     def _in_collectives(self) -> dict[ThreadKey, WaitState]:
-        """Main threads of ranks that have long been computing at one line, or sleeping there for GPUs that spin. A
-        computation looks the same, but the Flight Recorders say that these ranks have begun a collective which others
-        have not.
+        """Main threads of ranks that have long been computing at one line, or sleeping there, while their GPUs spin. A
+        long computation looks the same, but the Flight Recorders show that these ranks have begun a collective that
+        others have not.
         """
         if not self.snapshot.flight_records:
             return {}
@@ -168,31 +168,31 @@ class JobState(SnapshotIndex):
         return {(pid, pid): WaitState(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
 
     def _waits_for_gpu(self, key: ThreadKey) -> bool:
-        """It sleeps in a CUDA call, by its C frames."""
+        """The thread sleeps in a CUDA call, by its C frames."""
         fact = self.native_facts.get(key)
         return fact is not None and fact.is_surely(Sort.GPU)
 
     def _leaves(self, key: ThreadKey) -> bool:
-        """The interpreter is gone, and exit(3) runs the libraries' remaining handlers."""
+        """The interpreter has been finalized, and exit(3) runs the libraries' remaining handlers."""
         fact = self.native_facts.get(key)
         return key not in self.stacks and fact is not None and fact.leaves
 
     def joined_thread(self, key: ThreadKey) -> ThreadKey | None:
-        """The thread that it joins in C."""
+        """The thread that a thread joins in C."""
         blocked = self.blocked.get(key)
         joined = (key[0], blocked.joins) if blocked and blocked.joins else None
         return joined if joined and self.thread_history(joined) else None
 
     def _own_threads_words(self, key: ThreadKey) -> str:
-        """What it waits for, if its C frames show that no other process is involved."""
+        """What a thread waits for, if its C frames show that no other process is involved."""
         if joined := self.joined_thread(key):
             return f"the end of the native {self.thread_words(joined)}"
         fact = self.native_facts.get(key)
         return fact.wait.waits_for if fact and fact.wait and fact.is_surely(Sort.TEAM, Sort.SEMAPHORE) else ""
 
     def is_native(self, key: ThreadKey) -> bool:
-        """Its own code waits in a futex that is not a lock of Python's: the interpreter was read, and no operand of the
-        call is a lock. Or its C frames say so.
+        """The thread's own code waits in a futex that is not a Python lock: its C frames say so, or the interpreter's locks
+        were read and the futex is none of them.
         """
         fact = self.native_facts.get(key)
         if fact and fact.is_surely(*FOR_THREADS):
@@ -202,13 +202,13 @@ class JobState(SnapshotIndex):
         )
 
     def may_be_native(self, key: ThreadKey) -> bool:
-        """The same, unless the lock of Python's that it waits for could not be read."""
+        """The same, although the futex may be a Python lock that could not be read."""
         return key not in self._wanted and in_own_code(self.stacks.get(key))
 
     def _only_stays(self, key: ThreadKey, found: WaitState) -> bool:
-        """The main thread of a program, or of a process of its own, that only has to stay alive while others work, or
-        that serves: it is in `signal.pause()`, in an event or a loop that a SIGTERM handler or a request may end, or in
-        a loop that never exits.
+        """The main thread of a program or process that only has to stay alive while other threads or processes work: it is
+        in `signal.pause()`, in an event wait or loop that a SIGTERM handler or a request may end, or in a loop that never
+        exits.
         """
         blocked = self.blocked.get(key)
         if blocked is None:
@@ -221,23 +221,23 @@ class JobState(SnapshotIndex):
         asks_event = row.kind is Wait.CONDITION if row else found.kind is Wait.CONDITION and self._stays_in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
-        # A child inherits its parent's handlers, whether or not they set anything in the child.
-        # A flag that is not a call, as in `while running: time.sleep(1)`, is changed by a handler.
+        # A child inherits its parent's handlers, whether or not they have any effect in the child.
+        # A loop that tests a plain flag, as in `while running: time.sleep(1)`, is ended by a signal handler.
         flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row
         told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
         stays = in_call or tests == () or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
     def _stays_in_event(self, key: ThreadKey) -> bool:
-        """The program itself waits: its own code, or the package whose program it is. A library that was called waits
-        for what it was called for.
+        """The program itself waits for the event: user code, or the package whose program this is. A wait inside a library
+        that user code called is for the library's result.
         """
         stack = self.stacks.get(key)
         own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
         return own and self.in_event(key)
 
     def serves_library(self, key: ThreadKey) -> bool:
-        """A thread that a library started, with none of the user's code: it waits for the library's requests."""
+        """The thread was started by a library and runs no user code: it waits for the library's requests."""
         return key[0] != key[1] and bool(self.shape(key).serves)
 
     def _may_be_told(self, key: ThreadKey) -> bool:
@@ -247,18 +247,18 @@ class JobState(SnapshotIndex):
         return any(item.listens for other in self.threads(key[0]) for item in self.waits_on(other))
 
     def was_asked_to_end(self, key: ThreadKey) -> bool:
-        """A server's main thread that rests until its next request, while its process holds off a SIGTERM."""
+        """A server's main thread that waits for its next request, while its process holds off a SIGTERM."""
         rests = self.wait_state(key).idle or any(item.listens for item in self.waits_on(key))
         return key[0] == key[1] and self.processes[key[0]].holds_off_term and rests
 
     def tests(self, key: ThreadKey) -> tuple[str, ...] | None:
-        """What the polling loop of a thread tests, see `Stack.tests`."""
+        """The conditions that a thread's polling loop tests, see `Stack.tests`."""
         stack = self.stacks.get(key)
         return stack.tests if stack else None
 
     def in_event(self, key: ThreadKey) -> bool:
-        """It is in `Event.wait`, a single `Condition.wait`; a barrier, or a condition with a predicate of its own, is
-        more.
+        """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own
+        predicate, shows more frames.
         """
         stack = self.stacks.get(key)
         return stack is not None and [bare(frame.function) for frame in inner_machinery(stack)] == ["wait", "wait"]
@@ -269,8 +269,8 @@ class JobState(SnapshotIndex):
         return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
 
     def _is_console(self, key: ThreadKey) -> bool:
-        """The main thread of the program in a command loop (cmd.py), or in a library's own program such as IPython, that
-        no debugger began: it waits for a person's input.
+        """The program's main thread waits for a person's input in a command loop (cmd.py) or in a library's own program such
+        as IPython, not in a debugger.
         """
         stack = self.stacks.get(key)
         if stack is None or key != (self.snapshot.root_pid, self.snapshot.root_pid):
@@ -282,12 +282,12 @@ class JobState(SnapshotIndex):
         )
 
     def _is_typed_to(self, key: ThreadKey) -> bool:
-        """A program of the job types to it, as pexpect does, rather than a person."""
+        """A program of the job, rather than a person, types to the thread's terminal, as pexpect does."""
         return any(self.typists.get(item.id) for item in self.waits_on(key))
 
     @cached_property
     def typists(self) -> dict[str, list[ThreadKey]]:
-        """By terminal, the Python threads that wait for its output: they have the other side of it, and type."""
+        """By terminal, the Python threads that wait for its output: they own its controlling side, and type."""
         found: dict[str, list[ThreadKey]] = {}
         for key in self.stacks:
             for item in self.waits_on(key):
@@ -298,7 +298,7 @@ class JobState(SnapshotIndex):
     def silent_mount(self, key: ThreadKey) -> Mount | None:
         """The file system a thread waits for, if it does not respond.
 
-        If the call does not name it, it must be the only one that does not respond.
+        If the call does not name the file system, it must be the only one that does not respond.
         """
         blocked = self.blocked.get(key)
         if blocked is None or not self.silent_mounts:
@@ -307,7 +307,7 @@ class JobState(SnapshotIndex):
         return found[0] if found and (blocked.syscall not in NAMELESS_CALLS or len(found) == 1) else None
 
     def names_mount(self, key: ThreadKey) -> bool:
-        """Its call names a file on the file system it waits for, or it waits for a page of a file mapped from there."""
+        """The thread's call names a file on the file system it waits for, or the thread waits for a page of a mapped file."""
         blocked = self.blocked.get(key)
         return blocked is not None and blocked.syscall not in NAMELESS_CALLS - {None}
 
@@ -319,8 +319,8 @@ class JobState(SnapshotIndex):
         return row.object if row else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
-        """For a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or the
-        child's own waiters, if the lock names an owner that is not a thread of the child.
+        """Holders of a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or,
+        if the lock names an owner that is not a thread of the child, the child's waiters.
         """
         if lock is None or not self.is_forked(pid):
             return []
@@ -328,8 +328,8 @@ class JobState(SnapshotIndex):
         return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
 
     def polled_locks(self, key: ThreadKey) -> list[KernelObject]:
-        """File locks of other processes that a thread retries: in the sleep of a library such as SQLite, on a file that
-        its process has open; in `acquire` of the filelock package, which closes the file between attempts, on any file.
+        """File locks held by other processes that a thread may be retrying: in the sleep of a library such as SQLite, those on
+        files its process has open; in `acquire` of filelock, which closes the file between attempts, those on any file.
         """
         if key not in self.stacks or not self.locked_files:
             return []
@@ -344,7 +344,7 @@ class JobState(SnapshotIndex):
         return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
 
     def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
-        """Its parent has the file under the same descriptor numbers, so it has not opened the file again for itself."""
+        """The parent has the file under the same descriptor numbers, so the child has not opened the file itself."""
         rows, parent = self.holders.get(item.id, ()), self.processes[pid].ppid
         return {row.fd for row in rows if row.pid == pid} <= {row.fd for row in rows if row.pid == parent}
 
@@ -364,9 +364,8 @@ class JobState(SnapshotIndex):
         return self._motions[key]
 
     def asks_since(self, key: ThreadKey) -> float | None:
-        """Since when a thread has been repeating a request and getting the same answer, each time in a new object: a
-        wait that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it does
-        not.
+        """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
+        that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it has not.
         """
         past = self.thread_history(key)
         asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
@@ -379,7 +378,7 @@ class JobState(SnapshotIndex):
         return since
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
-        """It is the main thread of a rank, and another rank is blocked in a collective."""
+        """The thread is the main thread of a rank, and another rank is blocked in a collective."""
         return key[0] == key[1] and key[0] in self.ranks and bool(self._ranks_at_rest - {key[0]})
 
     @cached_property
@@ -407,7 +406,7 @@ class JobState(SnapshotIndex):
         """Since when a thread has been blocked, seconds since the epoch."""
         past = self.thread_history(key)
         if past is not None and self._without_numbers(key).kind is Wait.STOPPED:
-            # It may have been found at the same place earlier, in a loop that made progress.
+            # Earlier samples at the same place may be from a loop that made progress.
             return past.ran_at
         asks_since = self.asks_since(key)
         if past is None or asks_since is not None:
@@ -421,7 +420,7 @@ class JobState(SnapshotIndex):
         return self._working[pid]
 
     def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:
-        """The other Python threads of its process that are not legitimately idle: any of them might do its part."""
+        """The other Python threads of the process that are not legitimately idle: any of them might act instead."""
         return [other for other in self.threads(key[0]) if other != key and not self.wait_state(other).idle]
 
     def natives_at_work(self, pid: int) -> list[ThreadKey]:
@@ -433,15 +432,15 @@ class JobState(SnapshotIndex):
         ]  # fmt: skip
 
     def native_loops(self, pid: int) -> list[ThreadKey]:
-        """Threads of a library in C that wait for events from outside, on which the library then acts; none of torch's
-        own services.
+        """Native threads in which a C library's event loop waits for events from outside the process; torch's own service
+        threads are excluded.
         """
         natives = [key for key in self.all_threads(pid) if key not in self.stacks and self._awaits_events(key)]
         return [key for key in natives if not ((fact := self.native_facts.get(key)) and fact.is_at_rest)]
 
     def serves_in_c(self, key: ThreadKey) -> bool:
-        """It has handed itself to a server that a library runs in threads of its own, as gRPC does: one of them accepts
-        connections. In a rank those may be torch's.
+        """The thread waits in a server that a library such as gRPC runs in native threads, one of which accepts connections.
+        In a rank, threads with unread C frames do not count, as they may be torch's.
         """
         return self.wait_state(key).kind is Wait.FUTEX and self._accepts_in_c(key)
 
@@ -492,9 +491,12 @@ class JobState(SnapshotIndex):
         tasks = self.loop_tasks[key]
         if key[0] in self._half_known_loops or self.wait_state(key).kind is not Wait.EVENT_LOOP:
             return ()
+        ready = tuple(row for row in tasks if row.waits == READY)
+        if ready and self.motion(key) is Motion.NOT_SCHEDULED:
+            return ready
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         blocked = self.blocked.get(key)
-        # One of the descriptors it watches only wakes it up.
+        # One of the descriptors an event loop watches is its own wake-up socket.
         connected = blocked is None or len(blocked.waits_on) > 1
         partners = bool(self.partners(key))
         process = self.processes[key[0]]
@@ -503,8 +505,8 @@ class JobState(SnapshotIndex):
         return stuck(tasks, alone=alone, children=children, partners=partners)
 
     def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
-        """What an event loop watches besides its own wake-up, if all of it is connected to, or is the end of, processes
-        of the job alone; else nothing.
+        """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or
+        signals the end of one; else none.
         """
         blocked, own = self.blocked.get(key), self.held_by.get(key[0], frozenset())
         items = [item for item in self.waits_on(key) if item.peer not in own]
@@ -551,7 +553,7 @@ class JobState(SnapshotIndex):
         return all(item.peer or not (item.path or "").startswith("tcp") for item in sockets)
 
     def _works_between_naps(self, pid: int) -> bool:
-        """A rank, or a worker in a task, whose own code makes progress even if every sample finds it asleep."""
+        """A rank, or a worker in a task, makes progress although its current wait is a sleep."""
         key = (pid, pid)
         return (
             self.wait_state(key).kind is Wait.SLEEP
@@ -589,25 +591,25 @@ def _user_line(stack: Stack) -> Place | None:
 
 
 def _gets_on(samples: tuple[Sample, ...]) -> Motion:
-    """By its frames; if they only show that it sleeps again, by whether its variables change."""
+    """Judged by the thread's frames; if these only show polling, by whether its variables change."""
     found = gets_on(samples)
     return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(samples) else found
 
 
 def _is_kept(item: KernelObject, pid: int) -> bool:
-    """Other processes hold it; this one at most shares the lock."""
+    """Other processes hold the lock; this process holds it at most as a shared lock."""
     return bool(item.kept_by(pid)) and (pid not in item.holders or pid in item.sharers)
 
 
 def _sleeps_in_library(blocked: Blocked | None) -> bool:
-    """In usleep(3) or the like: Python's `time.sleep` has an absolute end, or is a `select` (Modules/timemodule.c)."""
+    """In usleep(3) or the like: Python's `time.sleep` has an absolute deadline, or is a `select` (Modules/timemodule.c)."""
     if blocked is None or blocked.syscall not in ("nanosleep", "clock_nanosleep"):
         return False
     return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
 
 
 def _ticks(past: ThreadHistory | None) -> bool:
-    """Most samples find it in a wait with a time limit, as for a watchdog or a heartbeat."""
+    """Most samples find the thread in a timed wait, as with a watchdog or a heartbeat."""
     limits = [
         sample.blocked.wakes_at is not None or sample.blocked.timeout_s is not None
         for sample in (past.samples if past else ()) if sample.blocked

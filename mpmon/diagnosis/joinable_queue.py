@@ -1,8 +1,8 @@
 """A thread that joins a `JoinableQueue` while only its own process's tasks are unfinished.
 
-`join` waits for every item that was put until `task_done` is called for it: the items still in the queue, and the
-surplus of taken items over `task_done` calls in each process. If the queue is empty and the joining process itself has
-taken as many as are missing, the ledgers of all others add up to zero.
+`join` waits until `task_done` has been called for every item that was put. The missing calls are the items still in the
+queue, plus each process's surplus of taken items over `task_done` calls. If the queue is empty and the joining process's
+own surplus equals the missing calls, the surpluses of all others add up to zero.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mpmon.diagnosis.waits import Wait
 
 
 class OwnTasks(msgspec.Struct, frozen=True):
-    """A thread that joins what only its own process has left undone."""
+    """A thread that joins a queue in which only its own process has unfinished tasks."""
 
     key: ThreadKey
     count: int
-    """Tasks."""
+    """Number of unfinished tasks."""
     evidence: str
 
 

@@ -1,11 +1,12 @@
 """Connections of a stuck set that lose bytes: retransmitted again and again, and never acknowledged.
 
-A receiver's kernel acknowledges what arrives, whether anybody reads it or not. Once it has no room it says so, and the
-sender only probes from time to time, which is not a retransmission. So a sender that retransmits hears nothing: the
-link is cut, a firewall or a path with too small an MTU drops the packets, or the other machine is off.
+A receiver's kernel acknowledges every segment that arrives, whether anybody reads the data or not. Once its buffer is full
+it announces a zero window, and the sender only probes from time to time, which is not a retransmission. So a sender that
+retransmits gets no acknowledgements: the link is cut, a firewall or a path with too small an MTU drops the packets, or the
+other machine is off.
 
-That explains a hang only if the set waits for those bytes. If both ends are observed, a thread of the set waits at the
-receiving end for what has not come. If only the sender's end is, the set waits for an external party.
+That explains a hang only if the set waits for those bytes. If both ends are observed, a thread of the set must be waiting
+for data at the receiving end. If only the sender's end is observed, the set must wait for an external party.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stalls(stuck: StuckSet) -> tuple[Stall, ...]:
-    """Of the connections that a stuck set waits for, those that lose bytes, the longest silent one first."""
+    """The byte-losing connections that a stuck set waits for, the longest silent one first."""
     job = stuck.job
     lost = job.memory.same("lost", _resending, job.snapshot.objects)
     if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL) or _waits_for_lock(stuck):
@@ -64,7 +65,7 @@ def _is_silent(job: JobState, item: KernelObject) -> bool:
 
 
 def _waits_for_lock(stuck: StuckSet) -> bool:
-    """Held locks keep a cycle closed, whatever arrives."""
+    """The cycle contains a held lock, so no arriving data can resolve it."""
     needs = (stuck.graph.node(key).edge for key in stuck.root_blockers)
     return stuck.ending is Ending.CYCLE and any(edge and edge.holder_known for edge in needs)
 
@@ -93,9 +94,7 @@ def _is_for_outside(stuck: StuckSet, sender: ThreadKey) -> bool:
 
 
 def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
-    """The thread that waits at this end: one of the set, or one that moves the data of a process group for one of the
-    set.
-    """
+    """The thread that waits at this end: a member of the set, or a thread that transfers a process group's data for one."""
     job = stuck.job
     pids = {handle.pid for handle in job.holders.get(item.id, ())}
     for key in stuck.closed.core or stuck.closed.members:
@@ -109,7 +108,7 @@ def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
 
 
 def _carries(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    """It was seen to wait at this end. Such threads wake briefly, and a sample may find one awake."""
+    """The thread was seen waiting at this end at some time: such threads wake briefly, and a sample may find one awake."""
     past = job.thread_history(key)
     if past is None or past.thread.name not in RANK_THREADS:
         return False
@@ -117,7 +116,7 @@ def _carries(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
 
 
 def _far_end(job: JobState, item: KernelObject) -> KernelObject | None:
-    """By its id or, in another network namespace of this machine, by its addresses."""
+    """The other end, found by its id or, in another network namespace of this machine, by its addresses."""
     if item.peer is not None:
         return job.objects.get(item.peer)
     near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")

@@ -1,13 +1,16 @@
 """Event loops that wake up for their timers although all other tasks in them wait for each other.
 
-An asyncio task waits for a lock, a queue, other tasks. What could end the wait is known: for a lock, the tasks in its
-`async with` block; for tasks, those tasks; for anything else, every task that can reach it. A heartbeat, a task that
-sleeps again and again, cannot help if no other task awaits anything its variables lead to. The tasks that can still
-progress are the smallest set that holds every task waiting for the time or the outside world, and every task whose wait
-one of the set may end; the rest is stuck.
+An asyncio task waits for a lock, a queue, other tasks. The tasks that could end the wait are known: for a lock, the tasks
+in its `async with` block; for tasks, those tasks; for any other object, every task that can reach it. A heartbeat, a task
+that keeps sleeping, cannot help if no other task awaits an object reachable from its variables. The tasks that can still
+progress are the smallest set that holds every task waiting for a timer or the outside world, and every task whose wait a
+task of the set may end; the remaining tasks are stuck.
 
 A task that awaits a connection or a pipe waits for the process at the other end. If everything the loop watches leads
 to processes of the job, these block it, unless a sleeper could send them something.
+
+A task is *ready* once what it awaits is there: its loop runs it at the next turn. A loop that sleeps all the same was not
+woken, as when another thread sets the result without `call_soon_threadsafe`.
 
 A loop is called stuck only if all its tasks but such sleepers are. A task may legitimately wait for an event that
 nobody sets: a service runs forever that way. So that counts only if another task waits for this one.
@@ -23,11 +26,11 @@ from mpmon.model import SENDS_TO_OTHERS, Frame, Task
 
 LOCKS = frozenset({"lock", "semaphore"})
 SIGNS = frozenset({"event", "condition", "barrier"})
-"""What a service may wait for as long as it runs."""
+"""Objects that a service may wait for as long as it runs."""
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS, STREAM = "sleep", "process", "stream"
+SLEEP, PROCESS, STREAM, READY = "sleep", "process", "stream", "ready"
 
 WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
@@ -76,7 +79,7 @@ def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> boo
 
 
 def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, alone: bool) -> bool:
-    """Something that is not among those left may end its wait."""
+    """A task or event outside `left` may end the wait."""
     if row.waits == PROCESS:
         return False
     if row.waits == STREAM:

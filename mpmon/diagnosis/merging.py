@@ -102,7 +102,7 @@ def thread_of(snapshot: Snapshot, pid: int, tid: int | None) -> Thread | None:
 
 
 def is_loop(frame: NativeFrame) -> bool:
-    """It is the interpreter's loop, or a part that the compiler split off."""
+    """The frame is the interpreter's evaluation loop, or a part that the compiler split off."""
     return frame.function is not None and frame.function.partition(".")[0] in LOOPS
 
 

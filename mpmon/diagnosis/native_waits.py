@@ -52,7 +52,7 @@ class NativeWait(msgspec.Struct, frozen=True, gc=False):
     functions: tuple[str, ...]
     """Patterns of whole names, without parameters and template arguments."""
     runs_others: bool = False
-    """It runs foreign code, in which a thread may wait for something else."""
+    """The functions run foreign code, in which a thread may wait for something else."""
     runs: str | None = None
     """A pattern of the function of its own library through which it runs foreign code."""
 

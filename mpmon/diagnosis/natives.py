@@ -1,8 +1,8 @@
 """What the C and C++ frames of a thread mean: which library function Python called, and what that waits for.
 
-Frames that were told, or derived and confirmed by a call, are facts (`NativeFrame.is_certain`). A frame found by
-searching, and everything reached through it, is only a hint. So is a sample of a running thread: a moment later it is
-elsewhere.
+Frames known from registers or frame information, or derived from a prologue, are facts (`NativeFrame.is_certain`). A frame
+found by scanning the stack, and everything reached through it, is only a hint. So is a sample of a running thread: a moment
+later the thread is elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Helps(msgspec.Struct, frozen=True, gc=False):
     library: str
     """Its common name: `OpenMP`."""
     certain: bool
-    """No frame of the thread was found by searching."""
+    """No frame of the thread was found by scanning the stack."""
 
 
 class NativeFact(msgspec.Struct, frozen=True, gc=False):
@@ -50,7 +50,7 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
     inner: str | None
     """The function that tells the wait: `gloo::transport::tcp::UnboundBuffer::waitRecv`."""
     certain: bool
-    """No frame up to the telling one was found by searching, and the thread slept."""
+    """No frame up to `inner` was found by scanning the stack, and the thread slept."""
     sampled: bool = False
     """The thread was running, and this is where one sample found it."""
     leaves: bool = False
@@ -59,7 +59,7 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
     """The library that started the thread as a helper."""
 
     def is_surely(self, *sorts: Sort) -> bool:
-        """It certainly waits in one of these ways."""
+        """The thread certainly waits in one of these ways."""
         return self.certain and self.wait is not None and self.wait.sort in sorts
 
     @property
@@ -149,7 +149,7 @@ def _last_call(stack: NativeStack) -> Iterator[NativeFrame]:
 
 
 def _telling(frames: list[NativeFrame]) -> tuple[int, NativeWait | None]:
-    """The function that tells the most about the wait, by its position."""
+    """The most specific known waiting function: its position in the frames, and its meaning (`None` if there is none)."""
     for look_up in (_known, _means):
         for at, frame in enumerate(frames):
             wait = look_up(frame)

@@ -5,8 +5,8 @@ threads (`spots`) in the last minute, without the pauses in which all ranks stan
 
 A rank is called the bottleneck only if all others were clearly more often found waiting for ranks than it was: each of
 them in a fifth of the samples, and by a margin that is unlikely to be chance. In a job whose ranks take turns being
-late all wait alike, and nothing is said; neither is it if ranks wait in their GPUs' queues, which main threads do not
-show.
+late, all wait alike, and no bottleneck is named; nor is one if ranks wait in their GPUs' queues, which samples of main
+threads do not show.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _found(job: JobState, ranks: list[int], pauses: list[Pause]) -> dict[int, Co
 
 
 def _done(job: JobState, pid: int, found: Counter[CallPlace]) -> Counter[Doing | None]:
-    """What it was found doing; `None` if no sample tells."""
+    """How often a rank was found in each activity; `None` counts spots that no sample explains."""
     places = _told(job, pid)
     done: Counter[Doing | None] = Counter()
     for at, count in found.items():
@@ -157,7 +157,7 @@ def _bottleneck(
     samples: Mapping[int, Counter[Doing | None]],
     found: Mapping[int, Counter[CallPlace]],
 ) -> Bottleneck | None:
-    """Samples that no frames explain count against it: each of them may be of any sort."""
+    """Samples that no frames explain count against the bottleneck: each of them may be of any kind."""
     if any(samples[row.pid].total() - samples[row.pid][None] < SHARE_LOOKS for row in paces):
         return None
     if all(_share(samples[row.pid], Doing.DATA) >= DATA_SHARE for row in paces):
@@ -192,12 +192,12 @@ def _loading(job: JobState) -> str:
 
 
 def _share(samples: Counter[Doing | None], *doings: Doing | None) -> float:
-    """Of all samples, the unexplained ones included."""
+    """The share of all samples, unexplained ones included, that found one of these activities."""
     return sum(samples[doing] for doing in doings) / samples.total()
 
 
 def _waits_more(one: Counter[Doing | None], other: Counter[Doing | None]) -> bool:
-    """It was often found waiting for ranks, and clearly more often than the other can have waited for them."""
+    """`one` was often found waiting for ranks, and clearly more often than `other` can have waited for them."""
     share, most = _share(one, Doing.RANKS), _share(other, Doing.RANKS, None)
     error = sqrt(share * (1 - share) / one.total() + most * (1 - most) / other.total())
     return share >= BOTTLENECK_WAIT_SHARE and share - most >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)

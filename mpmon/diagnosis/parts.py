@@ -1,7 +1,7 @@
-"""The part that the end of a chain plays in the job, or that the dead played: exactly one part fits.
+"""The part that the end of a chain plays in the job, or that exited processes played: exactly one part fits.
 
-- A thread that is blocked by itself, with only its place known: a rank that others wait for, a worker, the program.
-- The dead: a rank, the producers of a queue, its consumers, any other helper.
+- A leaf, with only its place known: a rank that others wait for, a worker, the program.
+- Exited processes: a rank, the producers of a queue, its consumers, any other helper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Part(Enum):
 SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 
 TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
-"""What all ranks have to enter."""
+"""Operations that all ranks have to enter."""
 
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
 """Waits in its own code for an external party."""
@@ -44,11 +44,11 @@ _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOO
 """Waits that an external party may end."""
 
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
-"""Waits for an event, which a thread that only waits for others to end gives when all is over."""
+"""Waits for an event; a thread that only waits for others to end sets such an event when all is over."""
 
 
 class Loss(Enum):
-    """What the others miss of those that ended."""
+    """What the waiters lack because a process ended."""
 
     RANK = "a rank"
     ITEMS = "producers of a queue or pipe"
@@ -57,16 +57,16 @@ class Loss(Enum):
 
 
 _TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
-"""Waits that by themselves tell what is wrong."""
+"""Waits that by themselves identify the cause."""
 
 _LEFT_OPEN = frozenset({Absent.THREAD_ENDED, Absent.NO_OTHER_END})
-"""Reasons why nobody can help that do not yet tell what is wrong."""
+"""Reasons why nobody can help that do not by themselves identify the cause."""
 
 _AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
 
 
 def loss(stuck: StuckSet) -> Loss | None:
-    """What is missing in a chain that ends in the dead; `None` for any other."""
+    """What is missing in a chain that ends in exited processes; `None` for any other chain."""
     kind = stuck.wait_state().kind
     if not stuck.gone:
         return None
@@ -74,7 +74,7 @@ def loss(stuck: StuckSet) -> Loss | None:
         return Loss.RANK
     if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.root_blockers):
         return Loss.ROOM
-    # If others are left and one was killed at its work, the queue is only the symptom.
+    # If a process was killed at its work while others are left, the queue is only the symptom.
     at_work = any(gone.was_killed and not gone.certain for gone in stuck.gone)
     return Loss.ITEMS if kind in (Wait.QUEUE_GET, Wait.PIPE_READ) and not at_work else Loss.WORK
 
@@ -124,15 +124,13 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
-    """It waits for a process to end; nothing else can be expected of one whose interpreter exits."""
+    """The thread waits for a process to end; any wait for a process whose interpreter is exiting counts as such."""
     ends = stuck.wait_state(key).kind in ENDS or stuck.wait_state((pid, pid)).kind is Wait.EXIT
     return ends and key[0] != pid and (pid, pid) in stuck.targets(key)
 
 
 def forsaken(stuck: StuckSet) -> list[ThreadKey]:
-    """Threads of one process in the same call, with no other thread left: a thread waiting there provides nothing to
-    the others.
-    """
+    """Threads of one process that wait in the same call, with no other thread left to act: none of them can help another."""
     root_blockers = list(stuck.root_blockers)
     kinds = {stuck.wait_state(key).kind for key in root_blockers}
     stacks = [stuck.job.stacks.get(key) for key in root_blockers]
@@ -149,7 +147,7 @@ _FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 
 
 def part(stuck: StuckSet) -> Part | None:
-    """The part of a chain's end that is blocked by itself, if nothing else tells what is wrong; `None` for any other."""
+    """The part of a leaf at the end of a chain, if no more specific cause is known; `None` for any other end."""
     silent = stuck.root is not None and stuck.job.silent_mount(stuck.root) is not None
     if (
         silent
@@ -197,11 +195,11 @@ def is_other_program(stuck: StuckSet) -> bool:
 
 
 _LOST = frozenset({Absent.ITEM_LOST, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
-"""Reasons that lie with a pool's workers, wherever its caller waits."""
+"""Reasons that concern a pool's workers, wherever the pool's caller waits."""
 
 
 def keeps_own_loop(stuck: StuckSet) -> bool:
-    """The root waits in a callback of its event loop for something that another thread, or a later callback, would
+    """The root blocker waits in a callback of its event loop for a result that another thread, or a later callback, would
     provide.
     """
     if stuck.nobody and stuck.nobody.reason in _LOST:
@@ -229,9 +227,7 @@ def is_asked(stuck: StuckSet) -> bool:
 
 
 def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
-    """The other ranks that wait in something that all have to enter while the root is elsewhere; none for any other
-    root.
-    """
+    """The other ranks that wait in an operation that all have to enter, while the root blocker is elsewhere; else none."""
     alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
     if stuck.root is None or not (stuck.ending in (Ending.LEAF, Ending.EXTERNAL) or alone):
         return []

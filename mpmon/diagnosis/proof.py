@@ -1,7 +1,7 @@
 """How sure a finding is, and what keeps it from being proved.
 
-A finding is proved if it cannot be otherwise: every edge of the argument has a basis that excludes other targets, the
-root blockers did not run at all and cannot give up by themselves, and nothing unreadable might contradict it.
+A finding is proved if no other explanation remains: every edge of the argument has a basis that excludes other targets, the
+root blockers did not run at all and cannot time out by themselves, and no unreadable fact might contradict it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_NAMED = 3
 
 
 def judged(stuck: StuckSet, match: Match) -> tuple[Certainty, tuple[str, ...]]:
-    """How sure it is, and why it is not proved; empty if it is."""
+    """The certainty, and the reasons why the finding is not proved; no reasons if it is."""
     doubts = tuple(_doubts(stuck))
     best = max(Certainty.LIKELY if doubts else Certainty.PROVED, match.certainty, key=lambda row: row.rank)
     if best is not Certainty.PROVED and not doubts:
@@ -52,7 +52,7 @@ def _name(job: JobState, key: ThreadKey) -> str:
 
 
 def _may_give_up(job: JobState, key: ThreadKey) -> bool:
-    """Its wait has a time limit, or a SIGALRM handler may end it: then the cycle resolves by itself."""
+    """The wait has a time limit, or a SIGALRM handler may end it, so the cycle may resolve by itself."""
     blocked, process = job.blocked.get(key), job.processes[key[0]]
     timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
     return timed or (key[0] == key[1] and process.catches_alarm)

@@ -1,13 +1,13 @@
-"""Which process took more out of queues than it put into others, while every other process put as much as it took: it
-owes an item.
+"""Which process owes an item: it took more items out of queues than it put into others, while every other process put as
+many as it took.
 
-A process that turns much into little, as a trainer that places one order for sixty batches, owes nothing; of several
-that are short, it is the one that puts nearly one item for each it takes.
+A process that by design puts far fewer items than it takes, such as a trainer that places one order for sixty batches, owes
+nothing; of several processes that are short, the one that puts nearly one item for each it takes owes one.
 
 A feeder thread that cannot pickle or send an item gives its permit back (`_on_queue_feeder_error` of
 Lib/multiprocessing/queues.py), so the ledgers count it as never put.
 
-The ledger of a process disappears with it, and what it put is then missing in the sum of all the others.
+The ledger of a process disappears with it, and the items it put then show up as a deficit in the sum of the others' ledgers.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Balance(msgspec.Struct, frozen=True):
 
     @property
     def is_nearly_even(self) -> bool:
-        """It puts one item for each it takes, and a few are missing."""
+        """The process puts one item for each it takes, and only a few are missing."""
         return self.taken - self.put <= OWED_SHARE * self.taken
 
     @property
     def makes_little_of_much(self) -> bool:
-        """It was never meant to put one item for each it takes."""
+        """By design, the process puts fewer items than it takes."""
         return 2 * self.put < self.taken
 
 
 def owing(job: JobState, pids: Iterable[int]) -> Balance | None:
-    """The only one of these that put less than it took, or the only one that puts one for one, if every process that
-    takes or puts has a known ledger and it did put some.
+    """The only one of these processes that put less than it took, or the only such one that puts one for one; `None` unless
+    it did put some, and the ledgers of all processes that take or put are known.
     """
     taken: defaultdict[int, int] = defaultdict(int)
     put: defaultdict[int, int] = defaultdict(int)
@@ -62,11 +62,11 @@ def owing(job: JobState, pids: Iterable[int]) -> Balance | None:
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What processes that ended put into a queue, as its only producers."""
+    """Items that exited processes put into a queue, as its only producers."""
 
     queue: str
     items: int
-    """What they put minus what they took."""
+    """Items put minus items taken."""
     pids: tuple[int, ...]
     """The candidates."""
 
@@ -77,7 +77,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def put_by_ended(job: JobState, key: ThreadKey) -> Ended | None:
-    """For a waiter for an item of a queue: which of its ended relatives put what came, if no living process ever did."""
+    """For a thread that waits for a queue item: which exited relatives put the items so far, if no living process ever did."""
     names = {item.id for item in job.waits_on(key)}
     queue = next((row for row in job.snapshot.queues if row.object in names), None)
     if queue is None or queue.by_ended is None or queue.by_ended <= 0:

@@ -1,9 +1,9 @@
 """How many items per second are taken from each queue and by each process, and how many collectives begun. Pure.
 
-A process with the shim counts what it takes; for others the ledger tells, which they keep for a queue's bound. A count
-belongs to the time of its snapshot, so a rate covers seconds in which mpmon observed, and is the more exact the more
-there are. A DataLoader creates new queues for each epoch: the seconds between the last sample of one and the first
-sample of the next count for neither.
+A process with the shim counts the items it takes; for others, the ledger of the queue's bound gives the count. A count
+belongs to the time of its snapshot, so a rate covers only seconds in which mpmon observed, and gets more exact with them.
+A DataLoader creates new queues for each epoch: the seconds between the last sample of one queue and the first sample of the
+next count for neither.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rates(moments: Sequence[TrendPoint], only: Collection[str] | None = None) ->
 
 
 Teller = tuple[int | None, int | None]
-"""Rank and pid of a Flight Recorder, as far as it tells them."""
+"""Rank and pid of a Flight Recorder, as far as recorded."""
 
 
 def collective_rates(moments: Sequence[TrendPoint]) -> dict[Teller, float]:

@@ -20,7 +20,7 @@ def is_server(job: JobState, key: ThreadKey) -> bool:
 
 
 def serves(job: JobState, key: ThreadKey) -> bool:
-    """It waits for requests, for connections, or for input that an external party may send."""
+    """The thread waits for requests, for connections, or for input that an external party may send."""
     if job.wait_state(key).kind is Wait.SERVICE or job.serves_in_c(key):
         return True
     objects = awaited(job, key)
@@ -28,12 +28,12 @@ def serves(job: JobState, key: ThreadKey) -> bool:
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """It serves, is next in line to serve, or watches for one of its child servers to end."""
+    """The thread serves, is next in line to serve, or watches for one of its child servers to end."""
     return serves(job, key) or _is_next(job, graph, key) or _watches_children(job, graph, key)
 
 
 def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """It waits for the lock of a serving thread, in the very function that one serves in: they take turns."""
+    """The thread waits for the lock of a serving thread, in the same function as that one: they take turns."""
     edge, stack = graph.node(key).edge, job.stacks.get(key)
     own = next((frame for frame in stack.frames if is_user(frame.file)), None) if stack else None
     if edge is None or own is None or not edge.holder_known:
@@ -47,7 +47,9 @@ def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:
 
 
 def _watches_children(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """Its own code is in `multiprocessing.connection.wait` for its children: those that send nothing wake it by ending."""
+    """The thread's own code waits for its children in `multiprocessing.connection.wait`: a child that sends nothing wakes it
+    when it ends.
+    """
     edge, stack = graph.node(key).edge, job.stacks.get(key)
     asked = list(inner_machinery(stack))[-1:] if stack else []
     if edge is None or not any(calls(frame, "multiprocessing/connection.py", ("wait",)) for frame in asked):
@@ -56,7 +58,7 @@ def _watches_children(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _reads_input(job: JobState, key: ThreadKey, objects: list[KernelObject]) -> bool:
-    """Its standard input is a pipe or a connection whose other end only external processes have."""
+    """The thread reads its standard input, a pipe or connection whose other end only external processes have."""
     item = next(iter(objects), None)
     if key[0] != key[1] or len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
         return False
@@ -83,8 +85,8 @@ def lost_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[C
 
 
 def lost_work(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Waits that other processes of the job can never end, while the main threads only poll: a loop that prints how
-    many are left goes on in a hung job as well.
+    """Waits that no other process of the job can ever end, while the main threads only poll: a loop that prints how many
+    items are left keeps running in a hung job as well.
     """
     watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
     if not watching or not all(only_ticks(job, goal) or job.wait_state(goal).kind is Wait.SIGNAL for goal in watching):
@@ -101,14 +103,14 @@ def lost_work(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Close
 
 
 def _gets_on(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """It does more than tick, and is not only there for its library: a scheduler runs on whatever hangs."""
+    """The thread does more than tick and is not a library's service thread: a scheduler keeps running in a hung job."""
     live = graph.node(key).status is Status.LIVE
     return live and not only_ticks(job, key) and not job.serves_library(key)
 
 
 def _is_lost(graph: Graph, closed: Closed | None) -> bool:
-    """It ends in something that nobody can do, or only the waiter itself could, or in threads that, by the kernel, wait for
-    each other; and nothing that the next request may wake is among its members.
+    """The chain ends in an action that nobody, or only the waiter itself, could perform, or in threads that by the kernel wait
+    for each other; and no member may be woken by the next request.
     """
     if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
         return False
@@ -122,8 +124,8 @@ def _waits_for_itself(graph: Graph, root: Target) -> bool:
 
 
 def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Tasks of a server whose main thread is an event loop, in a request to that server itself that it does not take
-    up: all that could serve it waits likewise, say because the thread pool is exhausted.
+    """Tasks of a server, whose main thread is an event loop, that wait for a request to the same server that is never served:
+    every thread that could serve it waits likewise, for instance because the thread pool is exhausted.
     """
     loops = [goal for goal in goals if job.wait_state(goal).kind is Wait.EVENT_LOOP and not _has_clients(job, goal)]
     found: list[Closed] = []
@@ -136,14 +138,14 @@ def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Cl
 
 
 def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """It waits for an answer from its own process."""
+    """The thread waits for an answer from its own process."""
     edge = graph.node(key).edge
     waits = job.wait_state(key).kind is Wait.SOCKET and job.motion(key) is Motion.NOT_SCHEDULED
     return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
 
 
 def _has_clients(job: JobState, loop: ThreadKey) -> bool:
-    """One of its connections leads to another process, whose answer it may wait for."""
+    """One of the loop's connections leads to another process, whose answer it may be awaiting."""
     held = job.held_by.get(loop[0], frozenset())
     items = [item for item in job.waits_on(loop) if item.kind == "socket" and not item.listens]
     return any(item.peer not in held for item in items)

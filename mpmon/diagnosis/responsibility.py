@@ -1,29 +1,29 @@
-"""Which members of a stuck set are responsible, by what its members wait for.
+"""Which members of a stuck set are responsible, by the kinds of their waits.
 
-If the chain ends, its end is responsible: a leaf, the dead, those whose part nobody does. If it does not, because all
-members wait for one another, the kinds of their waits tell:
+If the chain ends, its end is responsible: a leaf, an exited process, or the process whose part nobody does. If it does not
+end, because all members wait for one another, the kinds of their waits decide:
 
-- one waits for *room*, and the only member that could make it waits for anything else: that other member is
+- a member waits for *room*, and the only member that could make room waits for something else: that other member is
   responsible;
-- one waits in a *stream* that it was given at its start: the process that started it is;
-- some wait in a *barrier*, and all others for these to end, or in the same function for something else: those that run
-  that function, else all others, never enter it, and are responsible;
-- one waits in a *task* that a library called, and another has called that library: the task does not end, and is
-  responsible;
-- some are *tasks* of an executor, and all others wait for their results: the tasks are;
-- one waits for an *item*, and a producer has ended: the producer is;
-- all wait for each other's *items*: the one that owes an item by the ledgers is, else all of them; if some do and all
-  others wait for these to end: those that wait for an item are;
-- all wait for *permits* that they pass round: those that took more than they gave back are;
-- one waits for *itself*, as a consumer that joins a queue before finishing its own task: it is;
-- one holds the *GIL* and makes no progress: it is;
-- clients of a manager wait for other *clients* to act: all of them are; if all of them *put*, those that wait for their
-  end take nothing out, and are;
-- one blocks its own *event loop* in a call, and others wait for answers of that loop: it is;
-- a *connection* has no thread at its other end, in a server whose threads serve others: the server is;
-- one waits for a *lock*, and its holder for anything else: the holder keeps what others need, and is responsible;
-- ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
-- all wait for the same kind of thing: all of them are.
+- a member waits in a *stream* that it was given at its start: the process that started it is responsible;
+- some members wait in a *barrier*, and all others wait for them to end, or wait elsewhere in the same function: the others
+  that run that function, else all others, never enter the barrier and are responsible;
+- a member waits in a *task* that a library called, and another member has called that library: the task does not end, and
+  is responsible;
+- some members are *tasks* of an executor, and all others wait for their results: the tasks are responsible;
+- a member waits for an *item*, and a producer has ended: the producer is responsible;
+- all members wait for each other's *items*: the one that by the ledgers owes an item, else all of them; if some wait for
+  items and all others wait for those to end: the ones that wait for items;
+- all members wait for *permits* that they pass round: the ones that took more permits than they returned;
+- a member waits for *itself*, such as a consumer that joins a queue before finishing its own task: that member;
+- a member holds the *GIL* and makes no progress: that member;
+- clients of a manager wait for other *clients* to act: all of them; but if all of them *put*, the processes that join them
+  instead of taking items out;
+- a member blocks its own *event loop* in a call, and others wait for answers from that loop: that member;
+- a *connection* has no thread at its other end, in a server whose threads serve other connections: the server;
+- a member waits for a *lock*, and the lock holder waits for something other than a lock: the holder;
+- ranks wait for each other in collectives: the ranks that differ from the others, see `collectives.split`;
+- all members wait for the same kind of thing: all of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
 
 def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
-    """The threads, or the processes if these have ended."""
+    """The responsible threads, or processes if they have ended; empty if no process of the job is to blame."""
     job = stuck.job
     if stuck.gone:
         return tuple(map(job.dead_suspect, those_gone(stuck))) or tuple(map(job.suspect, stuck.root_blockers))
@@ -74,10 +74,10 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
             job.suspect(own.get(pid, (pid, pid))) if job.is_alive(pid) else job.dead_suspect(pid) for pid in blamed
         )
     if stalls(stuck):
-        # No process of the job: the link between two of them.
+        # The network link is to blame, not a process.
         return ()
     if stuck.outside and stuck.outside.of_job:
-        # They could tell; the observed ones only wait for them.
+        # Unobserved ranks could reveal the cause; the observed ranks only wait for them.
         return ()
     if left := left_connection(stuck):
         return (job.suspect(left[1]),)
@@ -94,7 +94,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     if mates := crashed_mates(stuck) or polled_for(stuck):
         return tuple(map(job.dead_suspect, mates))
     if stuck.nobody and stuck.nobody.reason in _WITHOUT_TRACE:
-        # Nothing tells which process it was, and no other is to blame.
+        # The process that ended is unknown, and no other is to blame.
         return ()
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(job.suspect, stuck.root_blockers))
@@ -123,9 +123,9 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
 
 
 def those_gone(stuck: StuckSet) -> list[int]:
-    """The processes at the end of the chain that ended: the crashed ones, or the one that can have put what came.
+    """The exited processes at the end of the chain: the crashed ones, or the ones that can have put the items received.
 
-    If several ended well, each may have done its part: then the one that waits for more is responsible.
+    If several exited without error, each may have finished its work: then none is returned, and the waiter is responsible.
     """
     ended = put_by_ended(stuck.job, stuck.root) if stuck.root else None
     pids = [gone.pid for gone in stuck.gone]
@@ -137,11 +137,11 @@ class LostHolder(msgspec.Struct, frozen=True):
     """The process that ended while holding a lock between processes."""
 
     pids: tuple[int, ...] = ()
-    """Empty if nothing tells."""
+    """Empty if unknown."""
     pool: bool = False
-    """Its pool replaced it, which reveals its pid."""
+    """Its pool has replaced it, which reveals its pid."""
     family: bool = False
-    """The names of its siblings reveal its pid."""
+    """The numbers in its siblings' names reveal its pid."""
 
 
 def lost_holder(stuck: StuckSet) -> LostHolder | None:
@@ -164,8 +164,8 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
 
 
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
-    """A thread that reads its standard input, a pipe whose only writers are stuck themselves. Not one that answers
-    requests: its writer waits for what it writes to its standard output.
+    """A thread that reads its standard input, a pipe whose only writers are stuck themselves. A thread that answers
+    requests is excluded: its writer reads its standard output.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
@@ -188,8 +188,8 @@ def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:
-    """A client that waits for an answer over the only connection of a server without a thread: the client, the
-    accepting thread, those that serve the others.
+    """A client that waits for an answer over a connection that no thread of the server serves: the client, the accepting
+    thread, and the threads that serve other connections.
     """
     if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
         return None
@@ -198,7 +198,7 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
 
 
 def traced(stuck: StuckSet) -> ThreadKey | None:
-    """A stopped thread that the root, of another process, holds in ptrace(2)."""
+    """A stopped thread that the root blocker, in another process, traces by ptrace(2)."""
     held = stuck.members_in(Wait.STOPPED)
     return next(
         (key for key in held if stuck.root and stuck.root[0] != key[0] and stuck.root in stuck.targets(key)), None
@@ -206,8 +206,8 @@ def traced(stuck: StuckSet) -> ThreadKey | None:
 
 
 def loop_keeper(stuck: StuckSet) -> ThreadKey | None:
-    """A thread that waits, in a callback of its event loop, for the end of those who wait for an answer that this loop
-    would give.
+    """A thread that, in a callback of its event loop, waits for the end of threads or processes that wait for an answer
+    from that loop.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
@@ -229,19 +229,19 @@ def polled_for(stuck: StuckSet) -> list[int]:
 
 
 def waits_for_room(job: JobState, key: ThreadKey) -> bool:
-    """In a pipe, a queue or a socket."""
+    """The thread waits for room in a pipe, a queue or a socket."""
     kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
     sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
     return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)
 
 
 def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
-    """The only threads that could make the room members wait for, if they wait for something else."""
+    """The only threads that could make the room that members wait for, if those threads wait for something else."""
     members = [key for key in stuck.closed.core if waits_for_room(stuck.job, key)]
-    # The writer's own process has the other end as well, and would not read what it wrote itself.
+    # The writer's own process has the reading end too, but would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(stuck, target)]
-    # Of several candidates, the one that waits for the writer: the others may have the other end by chance.
+    # Of several candidates, prefer one that waits for the writer: the others may have inherited the other end.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(stuck, target))]
     if not pairs and len(members) == len(stuck.closed.core):
         return members
@@ -249,14 +249,12 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits for room, or for the writers' lock."""
+    """The thread waits for room, or for a lock such as the writers' lock."""
     return waits_for_room(stuck.job, key) or stuck.wait_state(key).kind in LOCKS
 
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
-    """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and
-    closed.
-    """
+    """In a cycle, the parents of members that wait in a standard stream: a parent decides what is read and closed."""
     started = [key for key in stuck.root_blockers if in_given_stream(stuck.job, key)]
     parents = {stuck.job.processes[key[0]].ppid for key in started}
     found = [key for key in stuck.root_blockers if key[0] in parents]
@@ -264,18 +262,18 @@ def _starters(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def in_given_stream(job: JobState, key: ThreadKey) -> bool:
-    """It reads its standard input, or writes to its standard output or error."""
+    """The thread reads its standard input, or writes to its standard output or error."""
     row = job.blocked.get(key)
     return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
 
 
 def _lost_producers(stuck: StuckSet) -> list[int]:
-    """For those that wait for an item: crashed relatives, or the one that had put all there was and has ended."""
-    # A thread that only waits for a cycle misses something else than the cycle does.
+    """For members that wait for an item: crashed relatives, or the ended process that had put all items so far."""
+    # Consider the cycle itself only: a thread that merely waits for the cycle may lack something else.
     among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
     readers = [key for key in among if stuck.wait_state(key).kind is Wait.QUEUE_GET]
     if len(readers) == len(stuck.closed.core):
-        # They wait for items of each other: the end of another process need not matter.
+        # All wait for each other's items: the end of another process need not matter.
         return []
     for key in readers:
         ended = put_by_ended(stuck.job, key)
@@ -285,7 +283,7 @@ def _lost_producers(stuck: StuckSet) -> list[int]:
 
 
 def _owing(stuck: StuckSet) -> list[ThreadKey]:
-    """Of those who all wait for items of each other: the one that owes one by the ledgers, else all."""
+    """Of members that all wait for each other's items: the one that by the ledgers owes an item, else all."""
     readers = stuck.members_in(Wait.QUEUE_GET)
     if len(readers) < max(2, len(stuck.closed.members)):
         return []
@@ -294,8 +292,8 @@ def _owing(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
-    """Of those who wait for permits of semaphores that they pass round, as for the free and the filled places of a ring:
-    the ones that took more than they gave back, and how many; empty unless the others gave back as many as they took.
+    """Of members that pass round permits of several semaphores, such as the free and the filled slots of a ring buffer: the
+    ones that took more permits than they returned, with the surplus; empty unless the others returned all they took.
     """
     job = stuck.job
     waited = {key: [item.id for item in job.waits_on(key) if item.kind == "semaphore"] for key in stuck.root_blockers}
@@ -310,7 +308,7 @@ def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
 
 
 def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
-    """Those that wait for items, if all who could put one wait for them to end."""
+    """The members that wait for items, if every possible producer waits for them to end."""
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
@@ -325,20 +323,20 @@ def exchanging(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _takers(stuck: StuckSet) -> list[ThreadKey]:
-    """Where all clients of a manager's queue wait for room in it: those who wait for their end instead of taking anything out."""
+    """If all clients of a manager's queue wait for room in it: the members that join them instead of taking items out."""
     return list(those_who_only_wait(stuck)) if set(client_calls(stuck).values()) == {"put"} else []
 
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
-    """Those that hold a lock members wait for, and wait for something other than a lock."""
+    """The holders of locks that members wait for, if the holders wait for something other than a lock."""
     waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
     holders = [target for key in waiting for target in _helpers(stuck, key)]
     return [key for key in dict.fromkeys(holders) if stuck.wait_state(key).kind not in LOCKS]
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
-    """Of members that wait for each other: those in user code that a library called, if the others called a library;
-    unless the tasks wait for a lock or for room.
+    """Of members that wait for each other: the tasks (user code that a library called), if the others are clients that
+    called a library; empty if a task waits for a held lock or for room.
     """
     among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
     tasks = [key for key in among if stuck.job.shape(key).runs or _is_servant(stuck, key)]
@@ -360,8 +358,8 @@ def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
-    """Of those that a barrier waits for: the ones that run the same function as a process in the barrier, and wait for
-    something else; or, if all others wait for processes to end, these.
+    """The parties missing from a barrier: members outside it that run the same function as a process inside it; if there are
+    none, all members outside it; empty if any of the remaining members waits for something other than a process's end.
     """
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
@@ -377,16 +375,16 @@ _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 
 
 def is_client(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It called a library, and waits for its result."""
+    """The thread called a library and waits for the result."""
     return bool(stuck.job.shape(key).asks) or stuck.wait_state(key).kind in _REQUESTS
 
 
 def _is_servant(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It runs the user's code for another process."""
+    """The thread runs user code on behalf of another process."""
     found = context(stuck.job.stacks.get(key))
     return found is not None and found[0] in (Context.DATALOADER_WORKER, Context.POOL_WORKER)
 
 
 def _helpers(stuck: StuckSet, key: ThreadKey) -> list[ThreadKey]:
-    """Members that a member waits for."""
+    """The targets of a member's wait that are in the core."""
     return [target for target in stuck.targets(key) if isinstance(target, tuple) and target in stuck.closed.core]

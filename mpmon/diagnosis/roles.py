@@ -66,12 +66,12 @@ class Role(Row, frozen=True, kw_only=True):
 
     @property
     def serves(self) -> bool:
-        """It works on request, so that it is legitimately idle without one."""
+        """The process works on request, so it is legitimately idle without one."""
         return self.kind in SERVICE_ROLES
 
     @property
     def starts(self) -> bool:
-        """It is not Python and started the job; what else it does, and whether it ever ends, is unknown."""
+        """The process is not Python and started the job; what else it does, and whether it ever ends, is unknown."""
         return self.kind == "shell" or (self.kind == "launcher" and self.guessed)
 
 
@@ -92,7 +92,7 @@ WORKERS = frozenset(row.kind for row in libraries.WORKERS)
 """Processes that work on request."""
 
 POOL_WORKERS = frozenset(row.kind for row in libraries.WORKERS if row.of_pool)
-"""Those of them that a thread waiting for a pool's result waits for."""
+"""Kinds of workers that compute the results of a pool."""
 
 SERVICE_ROLES = HELPERS | WORKERS
 
@@ -121,7 +121,7 @@ def roles(
 
 
 def _told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
-    """Distinguish several that run one function by the name that the program gives each."""
+    """Distinguish processes that run the same function by the names that the program gives them."""
     count = Counter(role.name for role in found.values())
     return {pid: _with_given(role) for pid, role in found.items() if role.given and count[role.name] > 1}
 
@@ -184,9 +184,7 @@ def still_hold(
     *,
     given: GivenNames,
 ) -> bool:
-    """Whether those with new `stacks` still have their roles; then so does every other process, while `given` is
-    unchanged.
-    """
+    """Whether the processes with new `stacks` keep their roles; if so, and `given` is unchanged, all other processes do too."""
     by_pid = {process.pid: process for process in processes}
     mains = frozenset(pid for pid, role in known.items() if role.kind == "main") or frozenset({root_pid})
     return all(
@@ -258,8 +256,8 @@ def program(process: Process) -> str:
 
 
 def called(process: Process) -> str:
-    """A program's name for people: the script or module that a Python runs, the title it has set (in place of its
-    arguments, as setproctitle does), the file of any other one; empty if its command line does not tell.
+    """A program's name for people: the script or module that a Python runs, the title that a process has set (in place of
+    its arguments, as setproctitle does), the file of any other program; empty if the command line does not show it.
     """
     first, *words = process.cmdline or (process.name,)
     if is_python(process) and not words and "python" not in first:
@@ -275,7 +273,7 @@ def called(process: Process) -> str:
 
 
 def printable(name: str) -> str:
-    """A name that somebody gave, short enough for a line; empty where it is no plain text."""
+    """A name given by a program, shortened for a line; empty if it is not plain text."""
     if not (name.isascii() and name.isprintable()):
         return ""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
@@ -326,7 +324,7 @@ class _Reader:
         self.command = process.cmdline or ()
 
     def starter(self) -> Role:
-        """It is not Python and started the job, or only connects what runs on several machines."""
+        """The role of a non-Python process that started the job, or of the root that joins several machines."""
         if not self.process.threads:
             return Role(name="job", kind="launcher", guessed=True)
         kind = "shell" if program(self.process) in SHELLS else "launcher"
@@ -421,7 +419,7 @@ class _Reader:
         return Role(name=name, kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
 
     def _child(self, mains: frozenset[int]) -> Role:
-        """By the name of its `Process`, else by its place among its parent's children of which as little is known."""
+        """Named after its `Process`, else by its index among its parent's children that are equally unknown."""
         if self.given:
             return named_process(self.given, self.parent, self._rank_of_parent())
         # A parent may have started within the same clock tick, and come later in the table.
@@ -434,8 +432,8 @@ class _Reader:
         )  # fmt: skip
 
     def _has_process_object(self) -> bool:
-        """Whatever its command line says by now; a process that has since exec'ed another program belongs to no
-        `Process`.
+        """Whether it has a `Process` in its parent, whatever its command line says by now; not if it has exec'ed another
+        program since.
         """
         return self.given is not None and self._python()
 
@@ -469,7 +467,7 @@ def named_process(name: str, parent: int | None, rank: int | None = None) -> Rol
 
 
 def given_names(rows: Iterable[KnownChild]) -> dict[tuple[int, int], str]:
-    """Of children not yet reaped; the pid of a reaped one may belong to another process by now."""
+    """The names of children not yet reaped; the pid of a reaped child may belong to another process by now."""
     named = ((row, given_name(row)) for row in rows if row.returncode is None)
     return {(row.pid, row.child): name for row, name in named if name}
 

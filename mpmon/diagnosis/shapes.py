@@ -3,7 +3,7 @@
 Ray, Dask, joblib, pytest-xdist, Celery and libraries unknown to mpmon have two things in common. If a library calls the
 user's code, that is a *task*: outside the user's outermost frame are frames of the library's package. If the user's
 code has called the library and is still inside it, that is a *client*. A client waits for tasks of its library;
-heartbeats and polls of the library's own threads bring it no further.
+heartbeats and polls of the library's own threads do not advance it.
 """
 
 from __future__ import annotations

@@ -361,8 +361,8 @@ def _in_python(rows: Iterable[Stack]) -> dict[ThreadKey, Stack]:
 
 
 def _is_in_python(row: Stack) -> bool:
-    """Or the main thread, which may have left the program's code for good."""
-    return bool(row.frames) or row.tid == row.pid
+    """Or about to be, as a thread that has just been started; or the main thread, which may have left the program's code."""
+    return bool(row.frames) or row.active or row.tid == row.pid
 
 
 def _native_facts(rows: Iterable[NativeStack]) -> dict[ThreadKey, NativeFact]:

@@ -7,9 +7,9 @@ If all three equal those of a sample, the thread waits for the same thing as it 
 - The program counter is the instruction that entered the kernel. The stack pointer is the sum of the frames of all C
   functions that led there. Two waits of one thread agree in both only if the same C functions called one another (or
   others whose frames have the same size to the byte).
-- They do not tell Python's part: from 3.11 on, a Python-to-Python call takes no room there, and one line that calls a
-  builtin looks like another. Two sleeps are both the rank's own time; a poll of the loader and one of the user's are
-  not the same. So a place counts for nothing once two samples found different sorts of waits in it.
+- They do not identify the Python frames: from 3.11 on, a Python-to-Python call takes no room on the C stack, and one line
+  that calls a builtin looks like another. Two sleeps are both the rank's own time; a poll by the loader and a poll by user
+  code are not the same. So a place is ignored once two samples found different kinds of waits in it.
 - A sample counts only if the thread did not run while its frames and its place were read (`Stack.place`).
 
 A *pause* is a period in which the main threads of all ranks but at most one did not run: a checkpoint, an evaluation on
@@ -33,14 +33,14 @@ from mpmon.model import Blocked, CallPlace, Snapshot, Stack
 KEPT_PAUSES = 8
 
 MOST_PLACES, MOST_LINES = 64, 8
-"""Of one rank, and of one place, that are remembered."""
+"""At most this many places per rank, and lines per place, are remembered."""
 
 RUNNING = "running"
 """The call of a thread on a CPU."""
 
 
 _TRANSFERS = frozenset({"read", "readv", "write", "writev"})
-"""Calls that may be about a file, a pipe or a socket."""
+"""Calls that may operate on a file, a pipe or a socket."""
 
 
 class Doing(Enum):
@@ -68,7 +68,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     """Places in the user's code, and how often each was found; the first few."""
 
     def and_by(self, other: Told) -> Told:
-        """With the findings of another sample."""
+        """These findings merged with those of another sample."""
         lines = Counter(dict(self.lines))
         lines.update(dict(other.lines))
         return Told(self.doing if self.doing is other.doing else None, tuple(lines.items())[:MOST_LINES])
@@ -138,7 +138,7 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
 
 
 def doing_of(places: Places, at: CallPlace) -> Doing | None:
-    """What a rank did there; `None` if no sample tells."""
+    """What a rank did at this place; `None` if no sample shows it."""
     told = places.get(at)
     return Doing.ITSELF if at[0] == RUNNING else told.doing if told else None
 

@@ -29,13 +29,13 @@ class Ending(Enum):
     GONE = "gone"
     """A process that ended."""
     NOBODY = "nobody"
-    """Something nobody alive can do."""
+    """An action that nobody alive can perform."""
     EXTERNAL = "outside"
     """An external party."""
     CYCLE = "cycle"
     """Threads that wait for each other."""
     OPEN = "open"
-    """A set of which no member can move; more is not known."""
+    """No member of the set can move; nothing more is known."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     certainty: Certainty = Certainty.LIKELY
     """An upper bound; the engine lowers it when edges are inferred."""
     threads: tuple[Suspect, ...] = ()
-    """The threads that one sentence describes together."""
+    """The threads that the summary describes in one sentence."""
     tells_of: frozenset[ThreadKey] = frozenset()
-    """The threads whose wait the summary describes, by whatever name."""
+    """The threads whose wait the summary already describes, under any name."""
 
 
 class StuckSet:
@@ -83,7 +83,7 @@ class StuckSet:
 
     @cached_property
     def root_blockers(self) -> tuple[ThreadKey, ...]:
-        """The root blockers; for the dead, nobody and external parties: the threads that wait for them directly."""
+        """The root blockers; if these are not threads (exited, nobody, external), the threads that wait for them directly."""
         threads = tuple(root for root in self.closed.root_blockers if isinstance(root, tuple))
         if threads:
             # A manager's thread waits for its client.
@@ -96,8 +96,8 @@ class StuckSet:
         )
 
     def _answerable(self, key: ThreadKey) -> ThreadKey:
-        """For a program that is not Python: the Python code that started it and waits for it, which has a line to look
-        at.
+        """For a program that is not Python: the Python thread that started it and waits for it, since that one has a source
+        line to show.
         """
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
         started = self.job.processes[key[0]].ppid == waits[0] if key[0] in self.job.processes else False
@@ -111,7 +111,7 @@ class StuckSet:
 
     @property
     def root(self) -> ThreadKey | None:
-        """The first of them."""
+        """The first root blocker, called *the root* below."""
         return self.root_blockers[0] if self.root_blockers else None
 
     @property
@@ -120,16 +120,16 @@ class StuckSet:
         return self.closed.goal
 
     def wait_state(self, key: ThreadKey | None = None) -> WaitState:
-        """What the root, or another thread, waits in."""
+        """The wait state of the root, or of another thread."""
         return self.job.wait_state(key or self.root or self.goal)
 
     @cached_property
     def _waits(self) -> frozenset[Wait]:
-        """What all members wait in."""
+        """The kinds of wait of all members."""
         return frozenset(self.job.wait_state(key).kind for key in self.closed.members)
 
     def members_in(self, *kinds: Wait) -> list[ThreadKey]:
-        """The members that wait in one of these, in the order of the chain."""
+        """The members whose wait is of one of these kinds, in the order of the chain."""
         if self._waits.isdisjoint(kinds):
             return []
         return [key for key in self.closed.members if self.job.wait_state(key).kind in kinds]
@@ -147,9 +147,7 @@ class StuckSet:
         return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
 
     def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
-        """Something other than `by` could end the wait of a thread: an external party, or a thread that is blocked by
-        itself.
-        """
+        """A target other than `by` could end the thread's wait: an external party, or another leaf among the root blockers."""
         edge = self.graph.node(key).edge
         leaves = set(self.closed.root_blockers) - {by} if self.ending is Ending.LEAF else set[Target]()
         return edge is not None and any(isinstance(target, External) or target in leaves for target in edge.targets)
@@ -163,11 +161,11 @@ class StuckSet:
         return self.job.blocked.get(self.root or self.goal)
 
     def native_fact(self) -> NativeFact | None:
-        """What the C and C++ frames of the root tell."""
+        """The meaning of the root's C and C++ frames."""
         return self.job.native_facts.get(self.root or self.goal)
 
     def context(self) -> Context | None:
-        """The library call that waits for the root's code."""
+        """The library call in which the root's user code runs, and which waits for it."""
         found = context(self.job.stacks.get(self.root or self.goal))
         return found[0] if found else None
 
@@ -187,7 +185,7 @@ class StuckSet:
 
     @cached_property
     def is_frozen(self) -> bool:
-        """No root runs."""
+        """No root blocker was scheduled lately."""
         return all(self.job.motion(key) is Motion.NOT_SCHEDULED for key in self.root_blockers)
 
     @cached_property
@@ -204,7 +202,7 @@ class StuckSet:
 
     @property
     def is_goal(self) -> bool:
-        """The goal is itself the root."""
+        """The goal is itself the root blocker."""
         return self.root == self.goal
 
     def since(self) -> float:
@@ -224,7 +222,7 @@ class StuckSet:
         return doing(self.job, self.root or self.goal, self.for_how_long())
 
     def burning(self) -> str:
-        """How the root computes without progress: what every sample found."""
+        """The sentence for a root in a busy loop: what every sample found."""
         if self.context():
             return f"{self.role()} is busy-looping in one call: every sample finds the same arguments"
         return (
@@ -284,7 +282,7 @@ class StuckSet:
         return tuple(links)
 
     def edge_evidence(self) -> tuple[str, ...]:
-        """What the edges of the chain rest on."""
+        """The evidence for the edges of the chain."""
         needs = [self.graph.node(key).edge for key in self.closed.path]
         return tuple(dict.fromkeys(edge.evidence for edge in needs if edge and edge.evidence))
 
@@ -340,7 +338,7 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
 
 
 def _has_moved_on(job: JobState, key: ThreadKey) -> bool:
-    """It ran after its frames were read, so what the kernel tells of its present wait belongs to other frames."""
+    """The thread ran after its frames were read, so the wait that the kernel reports now belongs to other frames."""
     stack, blocked = job.stacks.get(key), job.blocked.get(key)
     ran = stack is not None and blocked is not None and (blocked.ran_at or 0.0) > stack.taken_at
     return ran and wait_state(stack, None).kind is not job.wait_state(key).kind
@@ -352,7 +350,7 @@ def _at(where: Place) -> str:
 
 
 def until(job: JobState, key: ThreadKey) -> str:
-    """The rest of a sleep, as a suffix: `, 5 min to go`; empty if it has no end, or is a short poll."""
+    """The remaining sleep as a suffix: `, 5 min to go`; empty for a sleep without an end, and for polling."""
     blocked = job.blocked.get(key)
     if blocked is None or blocked.wakes_at is None or job.motion(key) is Motion.POLLING:
         return ""

@@ -1,10 +1,10 @@
 """What each thread waits for, in the program's own terms: by its frames, refined by the kernel's facts.
 
 Theory. The innermost frames of a blocked thread belong to the machinery (standard library, torch), called by some other
-code. Among these frames the outermost one that the table knows gives the meaning: `poll` called by `Connection.recv`
-called by `Queue.get` called by `_try_get_data` is *the next batch*, not *a poll*. The rows of `libraries`, a file for
-each, give the meaning of frames. A thread whose innermost frame is neither machinery nor named by a row is in its own
-code: then the system call tells (asleep, in a file, in a socket), or it runs.
+code. Of these machinery frames, the outermost one listed in the table gives the meaning: `poll` called by
+`Connection.recv` called by `Queue.get` called by `_try_get_data` is *the next batch*, not *a poll*. The table is the
+package `libraries`, one file per library. A thread whose innermost frame is neither machinery nor listed is in its own
+code: then the system call gives the meaning (asleep, in file I/O, in a socket), or the thread is running.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 """Waits for something that is held and may be released."""
 
 READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
-"""Waits for what others send."""
+"""Waits for data from other threads or processes."""
 
 STDERR = 2
 """The last standard descriptor."""
@@ -37,7 +37,7 @@ IDLE = frozenset({Wait.LOADER_INDEX, Wait.POOL_TASK, Wait.SERVICE})
 
 
 ASYNCHRONOUS = "an asynchronous operation"
-"""What a rank waits for that itself called `Work.wait()`: a collective, or an operation between two ranks."""
+"""What a rank waits for if its own code called `Work.wait()`: a collective, or a point-to-point operation."""
 
 _BY_FUNCTION: dict[str, list[WaitRow]] = {}
 for _row in WAITS:
@@ -109,7 +109,7 @@ def in_barrier(stack: Stack | None) -> bool:
 
 _INNER_WINS = frozenset({(Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION),
                          (Wait.POOL_RESULT, Wait.OTHER_CLIENTS)})  # fmt: skip
-"""Pairs in which the inner frame says more: an agent that still gathers its ranks, a barrier between processes."""
+"""Pairs in which the inner frame is more specific: an agent still in its rendezvous, a barrier between processes."""
 
 
 def _finished(blocked: Blocked | None) -> bool:
@@ -117,7 +117,7 @@ def _finished(blocked: Blocked | None) -> bool:
 
 
 def _sharpened(found: WaitState, blocked: Blocked | None) -> WaitState:
-    """Frames give the program's meaning; but a feeder thread that writes is not idle, whatever its frames are called."""
+    """Corrects frames by the kernel's facts: a feeder thread blocked in a write or a lock is not idle."""
     if found.kind is not Wait.SERVICE or blocked is None or blocked.state != "S":
         return found
     if blocked.writes:
@@ -183,7 +183,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
 
 
 def _prompts(blocked: Blocked) -> bool:
-    """It reads from a person's terminal. Another terminal that it opened is a device, such as a serial line."""
+    """The thread reads from a person's terminal. Any other terminal it opened is a device, such as a serial line."""
     own = {"terminal:/dev/tty", "terminal:/dev/console"}
     return blocked.syscall != "read" or blocked.args[:1] <= (STDERR,) or not own.isdisjoint(blocked.waits_on)
 
@@ -220,5 +220,5 @@ COMMAND_LINE = "<string>"
 
 
 def in_command_line(stack: Stack) -> bool:
-    """Whether that call is made by the code of `python -c`."""
+    """Whether the blocking call is made by the code of `python -c`."""
     return bool(stack.frames) and stack.frames[0].file == COMMAND_LINE

@@ -85,7 +85,6 @@ CALM = {
     "a connection": (JOINS, task("serves", "stream")),
     "a future": (JOINS, task("thread", "future", "asyncio:4100:0x50")),
     "what cannot be read": (JOINS, task("any", None)),
-    "one that goes on": (JOINS, task("next", "ready")),
     "a time limit": (task("joins", "queue join", QUEUE, timed=True),),
     "a timer that calls something": (task("joins", "queue join", QUEUE, callbacks=1),),
     "timers that cannot be read": (task("joins", "queue join", QUEUE, callbacks=None),),
@@ -98,6 +97,13 @@ CALM = {
 @pytest.mark.parametrize("rows", CALM.values(), ids=CALM)
 def test_tasks_that_something_may_end(rows: tuple[Row, ...]) -> None:
     assert said(*rows, BEATS).verdict is not Verdict.HUNG
+
+
+def test_a_loop_that_sleeps_although_a_task_is_ready_was_not_woken() -> None:
+    diagnosis = said(task("next", "ready"), task("reads", "stream"), sockets=2, catches_term=True)
+    assert diagnosis.verdict is Verdict.HUNG
+    assert diagnosis.findings[0].cause == "item-lost"
+    assert "nothing woke the loop when next became ready" in diagnosis.findings[0].summary
 
 
 def test_who_is_connected_or_takes_signals_may_be_told_to_go_on() -> None:

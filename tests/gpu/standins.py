@@ -7,7 +7,7 @@ import os
 import pytest
 
 from mpmon.doctor.gpu.case import World
-from tests.nvml import CUDA, Scenario
+from tests.nvml import CUDA, Scenario, recorded
 from tests.nvml.fixture import Standin
 
 TENSORS = "tests.gpu.tensors"
@@ -15,8 +15,8 @@ TENSORS = "tests.gpu.tensors"
 
 @pytest.fixture
 def standins(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world for cases, seen by all processes that the test starts."""
-    nvml.say(Scenario(gpus=2))
+    """A world for cases, seen by all processes that the test starts; its driver says what that of an H100 said."""
+    nvml.say(Scenario(gpus=2, **recorded("h100")))
     folders = [str((nvml.folder / CUDA).parent), os.environ["LD_LIBRARY_PATH"]]
     monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join(folders))
     return World(tensors=TENSORS, computes=False)

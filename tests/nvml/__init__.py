@@ -64,6 +64,13 @@ class NoCompiler(RuntimeError):
     """The library cannot be built here; the message says why."""
 
 
+def recorded(name: str) -> dict[str, int | str]:
+    """What the first device of a recorded driver says (`tests.gpu.record`), as values of `Scenario`."""
+    lines = (Path(__file__).parent / f"{name}.scenario").read_text().splitlines()
+    words = (line.split(" ", 3) for line in lines if line.startswith("gpu 0 "))
+    return {key: int(value) if value.isdigit() else value for _, _, key, value in words if key not in ("uuid", "mig")}
+
+
 def uuid(gpu: int) -> str:
     """The name of a device unless told otherwise."""
     return f"GPU-00000000-0000-0000-0000-{gpu:012d}"

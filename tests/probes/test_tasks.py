@@ -230,6 +230,25 @@ def test_tasks_of_a_loop_that_runs_are_not_told(version: str) -> None:
     assert found.unknown.reason == RAN_ON
 
 
+NOT_WOKEN = """
+import asyncio, threading
+async def main():
+    answer = asyncio.get_running_loop().create_future()
+    def sets():
+        answer.set_result(1)
+        print("ready", flush=True)
+    asyncio.get_running_loop().call_soon(threading.Timer(0.2, sets).start)
+    await answer
+asyncio.run(main())
+"""
+
+
+def test_a_task_whose_result_is_there_is_ready(version: str) -> None:
+    with program(version, NOT_WOKEN) as pid:
+        (row,) = settled(pid).tasks
+    assert (row.waits, row.frames[0].function) == ("ready", "main")
+
+
 MANY = """
 import asyncio
 async def deep(left):

@@ -1,13 +1,13 @@
 """From the call a thread waits in to the targets it waits for: one function per kind of wait, in the table `EDGES`.
 
-Every function returns the targets that could end the wait. Too many targets make mpmon careful (any of them may end
-it), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
+Every function returns the targets that could end the wait. Too many targets make mpmon cautious (any of them may end the
+wait), too few make it wrong, so the set is narrowed only by facts: who holds the other end, who is idle, who has exited.
 
-Modules: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
-socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends`
-(joins, exit), `output` (of a subprocess), `polls` (what a polling loop tests), `ranks` (collectives, rendezvous, keys
-of the store), `file_servers` (file systems that do not respond), `tasks` (what any library runs), `loops` (tasks of
-asyncio), `remote` (torch's RPC), `dead` (exited processes), `hidden` (unreadable ones).
+Modules: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (the server of a
+socket, a manager's clients), `threads` (inside one process), `natives` (native threads), `ends` (joins, exit), `output` (of
+a subprocess), `polls` (conditions that a polling loop tests), `ranks` (collectives, rendezvous, keys of the store),
+`file_servers` (file systems that do not respond), `tasks` (user code that any library runs), `loops` (asyncio tasks),
+`remote` (torch's RPC), `dead` (exited processes), `hidden` (unreadable processes).
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ from mpmon.diagnosis.waits import Wait, context, polled
 from mpmon.model import CLOCK, Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
-"""Waits of which the kernel alone tells too little."""
+"""Waits that cannot be interpreted from the kernel's facts alone."""
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
-"""Loops that only monitor others: that they run says nothing."""
+"""Loops that only monitor other processes: that they run is no progress."""
 
 
 def node(job: JobState, key: ThreadKey) -> Node:
@@ -73,7 +73,7 @@ def node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _stands_beside(job: JobState, found: Node) -> bool:
-    """It polls in a thread of its own, in a loop that never exits; or it accepts connections."""
+    """A thread other than the main thread that polls in a loop without an exit; or one that accepts connections."""
     key = found.key
     if found.status is Status.LEAF:
         return key[0] != key[1] and job.motion(key) is Motion.POLLING and job.tests(key) == ()
@@ -115,12 +115,12 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if motion is Motion.POLLING and _may_act_by_clock(job, key):
         return Node(key, Status.LIVE)
     if wait_state.kind is Wait.PROCESS_EVENT and only_beats(job, key) and not _owes_messages(job, key):
-        # It works once per pause, until it is told to stop: `while not stop.wait(1)`.
+        # It works once per pause until the event is set: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
-    # A loop that tests what no process of the job does only sleeps.
+    # A loop that tests a condition no process of the job can change only sleeps.
     edge_of = None if tested else EDGES.get(wait_state.kind)
     if edge_of is other_threads and job.role(key[0]).kind == "manager" and serves_one(job, key):
-        # In an object of the user's that only clients can reach.
+        # It waits in a user object of a manager, which only the manager's clients can reach.
         edge_of = clients
     if wait_state.kind is Wait.POLL and (edge := left_loop(job, key)):
         return Node(key, Status.WAITS, edge)
@@ -151,7 +151,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The process of the job that holds a stopped one in ptrace(2)."""
+    """The process of the job that keeps a stopped process in ptrace(2)."""
     process = job.processes[key[0]]
     by = process.tracer_pid if process.state == "t" else None
     if not by or by not in job.processes or not job.is_alive(by):
@@ -162,7 +162,7 @@ def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _native_node(job: JobState, key: ThreadKey) -> Node:
-    """A thread that is not Python's, in a futex, by its C frames if they were read."""
+    """The node of a native thread in a futex, by its C frames if they were read."""
     fact = job.native_facts.get(key)
     if fact is None:
         return Node(key, Status.HIDDEN)
@@ -173,8 +173,8 @@ def _native_node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
-    """The function that polls looks at a clock as well, or compares the count of its attempts with a limit, so it may do
-    something once enough time has passed, as one that sends what it has gathered every half minute.
+    """The polling function also reads a clock, or compares a count of attempts with a limit, so it may act once enough time
+    has passed, such as a loop that flushes its buffer every half minute.
     """
     stack, past = job.stacks.get(key), job.thread_history(key)
     if stack is None or past is None or stack.contents is None or job.now - job.stands_since(key) > BY_CLOCK_S:
@@ -187,15 +187,13 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
 
 
 def _opens_pipe(job: JobState, key: ThreadKey) -> bool:
-    """It is in open(2) of a named pipe, by its kernel function (fs/pipe.c)."""
+    """The thread is in open(2) of a named pipe, by its kernel function (fs/pipe.c)."""
     row = job.blocked.get(key)
     return row is not None and row.wchan == "wait_for_partner"
 
 
 def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Opening a named pipe waits for its other end to be opened, fifo(7): any user program that makes progress may do
-    so.
-    """
+    """Opening a named pipe waits until the other end is opened, fifo(7): any user program that makes progress may do so."""
     mains = ((pid, pid) for pid in job.processes if pid != key[0] and not job.is_foreign(pid))
     others = [main for main in mains if job.role(main[0]).kind not in SERVICE_ROLES and not _opens_pipe(job, main)]
     users = [
@@ -206,7 +204,7 @@ def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
-    """The user's code gave its wait a limit, so it continues by itself, as from a sleep."""
+    """User code gave this wait a time limit that ends soon, so the thread continues by itself, as after a sleep."""
     blocked, stack = job.blocked.get(key), job.stacks.get(key)
     if blocked is None or blocked.ran_at is None or stack is None or not called_by_user(stack):
         return False
@@ -219,7 +217,7 @@ def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
 
 
 def _ends_by_itself(job: JobState, key: ThreadKey) -> bool:
-    """An event loop that waits for its own next timer: a heartbeat cannot be told from work from outside."""
+    """An event loop that waits for its own next timer, which from outside may be a heartbeat or work."""
     blocked = job.blocked.get(key)
     return blocked is not None and blocked.timeout_s is not None and blocked.timeout_s < SOON_S
 
@@ -234,11 +232,11 @@ def _has_only_timers(job: JobState, key: ThreadKey, edge: WaitEdge) -> bool:
 
 
 def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
-    """It waits for nothing in the job: does its wait end by itself?"""
+    """The status of a thread that waits for nothing in the job: LIVE if its wait ends by itself, else LEAF."""
     if motion is Motion.UNKNOWN:
         return Status.LEAF if _only_naps(job, key) else Status.LIVE
     if motion is Motion.NOT_SCHEDULED and job.wait_state(key).kind is Wait.RUNNING:
-        # It is runnable, and the machine has no CPU for it.
+        # The thread is runnable, but the machine has no CPU for it.
         return Status.LIVE
     blocked = job.blocked.get(key)
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - job.now < SOON_S
@@ -247,10 +245,10 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(job, key):
         return Status.LIVE
     if motion is Motion.POLLING and (past := job.thread_history(key)) and share(past.samples) > POLLS_SHARE:
-        # It computes between short sleeps, and samples seldom find it computing.
+        # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
     if motion is Motion.POLLING and any(_pauses(job, (pid, pid)) for pid in job.helpmates(key[0])):
-        # What it polls for may come from a child that has something to do in a moment.
+        # The awaited change may come from a child whose sleep ends soon.
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
         # Top-level code may compute as long as it likes, unless it loops without progress.
@@ -259,21 +257,21 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
 
 
 def _pauses(job: JobState, key: ThreadKey) -> bool:
-    """Its sleep is longer than a polling one, and about to end."""
+    """The thread is in a sleep that is too long for polling and about to end."""
     blocked = job.blocked.get(key)
     wakes_at = blocked.wakes_at if blocked and _sleeps_long(blocked) else None
     return job.wait_state(key).kind is Wait.SLEEP and wakes_at is not None and 0.0 <= wakes_at - job.now < SOON_S
 
 
 def _sleeps_long(blocked: Blocked | None) -> bool:
-    """A sleep, seen to begin, that is too long for polling."""
+    """A sleep of known start that is too long for polling."""
     if blocked is None or blocked.wakes_at is None or blocked.ran_at is None:
         return False
     return blocked.wakes_at - blocked.ran_at > RETRY_S
 
 
 def _goes_round(job: JobState, key: ThreadKey) -> bool:
-    """It computes in one loop without progress, and has read and written nothing meanwhile."""
+    """The thread computes in one loop without progress, and has done no I/O meanwhile."""
     past, life = job.thread_history(key), job.history.life(job.processes[key[0]])
     since = round_since(past.samples) if past else None
     if past is None or since is None:
@@ -282,7 +280,7 @@ def _goes_round(job: JobState, key: ThreadKey) -> bool:
 
 
 def _owes_messages(job: JobState, key: ThreadKey) -> bool:
-    """A main thread, while another process waits for a message in vain."""
+    """The thread is a main thread, while another process waits for a message that does not come."""
     mains = [(pid, pid) for pid in job.processes if pid != key[0] and job.is_alive(pid)]
     return key[0] == key[1] and any(
         job.wait_state(main).kind in COMES_BY_READING and job.motion(main) in (Motion.NOT_SCHEDULED, Motion.POLLING)
@@ -291,7 +289,7 @@ def _owes_messages(job: JobState, key: ThreadKey) -> bool:
 
 
 def _keeps_waiting(job: JobState, key: ThreadKey) -> bool:
-    """Others of its job have nothing to do meanwhile: its service processes idle, or another process is blocked in a
+    """Another process has nothing to do meanwhile: one of its service processes is idle, or another process is blocked in a
     wait other than for an end.
     """
     others = [(pid, pid) for pid in job.processes if pid != key[0] and job.is_alive(pid)]
@@ -307,7 +305,7 @@ _MESSAGES = frozenset({
     Wait.COLLECTIVE, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.LOADER_BATCH,
     Wait.POOL_RESULT, Wait.FUTURE_RESULT, Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.STORE_KEY,
 })  # fmt: skip
-"""Waits for others to act, not for them to end."""
+"""Waits for an action of another thread or process, not for its end."""
 
 
 def _only_naps(job: JobState, key: ThreadKey) -> bool:

@@ -1,10 +1,10 @@
 """Connections: from a socket's other end to the threads that could act there.
 
 The kernel names the socket at the other end and the processes that have it open, but not the thread that serves it,
-unless one is blocked in it. Otherwise frames tell: a thread below a server's per-connection function serves some
-connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for. A thread that
+unless a thread is blocked in it. Otherwise frames decide: a thread below a server's per-connection function serves some
+connection; a thread in `accept` serves none yet; the main thread does whatever no dedicated thread does. A thread that
 receives over one connection may forward over another: a barrier's "go", a published message. A process that only serves
-others (a manager) acts in such a thread or not at all.
+others (a manager) acts in a per-connection thread or not at all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import KernelObject
 
 LOOPBACK = ("127.", "[::1]")
-"""Prefixes of addresses that mean a different machine on each machine."""
+"""Prefixes of addresses that mean the local machine, so a different one on each machine."""
 
 
 def awaited(job: JobState, key: ThreadKey) -> list[KernelObject]:
-    """The objects a thread waits for. If these are only events of its own process: the sockets that the library threads
-    behind them wait for, connections to other processes first, else listening ones.
+    """The objects a thread waits for. If these are only eventfds: instead, the sockets that the process's native threads
+    wait for, preferably connections to other processes, else listening ones.
     """
     objects, own = list(job.waits_on(key)), job.held_by.get(key[0], frozenset())
     outer = [item for item in objects if item.peer not in own]
@@ -40,7 +40,7 @@ def awaited(job: JobState, key: ThreadKey) -> list[KernelObject]:
 
 
 def takes_all(item: KernelObject) -> bool:
-    """It accepts connections, receives from any sender (an unconnected socket), or watches files or signals."""
+    """The object accepts connections, receives from any sender (an unconnected socket), or watches files or signals."""
     return (
         item.listens
         or item.kind in ("inotify", "signalfd")
@@ -58,8 +58,8 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     if not far:
         yield from _perhaps_on_other_machines(job, item, asks)
         return
-    # A process that forgot to close the other end of its own pair is not the one that answers. If several have an end,
-    # it was made for the one that waits in it.
+    # A process that forgot to close the other end of its own socket pair does not answer itself. If several processes
+    # have that end, prefer one with a thread waiting in it.
     pids = [pid for pid in pids if pid != asks[0]] or pids
     if pids == [asks[0]] and not job.others_at_work(asks) and not job.natives_at_work(asks[0]):
         yield asks
@@ -70,8 +70,8 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
 
 
 def _listens_to_others(job: JobState, pid: int) -> bool:
-    """Its main thread is in an event loop, which always watches its connections, and has others besides the one that
-    wakes it up.
+    """The process's main thread is in an event loop, which always watches all its connections, and this one has connections
+    besides its wake-up socket.
     """
     main = (pid, pid)
     watched = [item for item in job.waits_on(main) if item.kind == "socket"]
@@ -79,8 +79,8 @@ def _listens_to_others(job: JobState, pid: int) -> bool:
 
 
 def _perhaps_on_other_machines(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
-    """In a job on several machines: processes on another machine with a socket of unknown addresses. Both ends of a
-    connection are matched by their addresses, which are read only for sockets that a thread waits on.
+    """In a job on several machines: processes on other machines that have a socket with unknown addresses. The ends of a
+    connection are matched by address, and addresses are read only for sockets that a thread waits on.
     """
     here = job.processes[asks[0]].host
     far = (item.path or "").partition(" to ")[2]
@@ -117,7 +117,9 @@ def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) ->
 
 
 def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
-    """If nothing tells who serves: what a background server started, else the main thread, else any working thread."""
+    """The threads that may serve if none is identified: those of a background server, else the main thread, else any working
+    thread.
+    """
     # A thread in a collective serves no connection.
     in_background = job.wait_state(main).kind is Wait.COLLECTIVE or any(
         _accepts(job, key) for key in threads if key != main
@@ -134,15 +136,15 @@ def _is_at_work(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
 
 
 def serves_one(job: JobState, key: ThreadKey) -> bool:
-    """It serves one connection, by its frames."""
+    """The thread serves one connection, by its frames."""
     return in_call(job.stacks.get(key), SERVES_ONE)
 
 
 def _busy_with_others(job: JobState, pids: list[int], listener: str) -> list[ThreadKey]:
-    """Those who would accept the next connection, but are still busy with the previous one; empty if one already waits
-    for it.
+    """The threads that would accept the next connection but are still busy with the previous one; empty if a thread is
+    already waiting to accept.
 
-    The child of a forking server shows the same frames, but there the server itself waits.
+    The child of a forking server shows the same frames, but there the server itself waits to accept.
     """
     threads = [key for pid in pids for key in job.threads(pid)]
     if any(listener in _waits_in(job, key) for key in threads):
@@ -152,7 +154,7 @@ def _busy_with_others(job: JobState, pids: list[int], listener: str) -> list[Thr
 
 
 def _keeps_loop(job: JobState, key: ThreadKey) -> bool:
-    """It is in a callback of its event loop, which accepts nothing until that returns."""
+    """The thread is in a callback of its event loop, which accepts nothing until the callback returns."""
     return in_call(job.stacks.get(key), TURNS) and job.wait_state(key).kind is not Wait.EVENT_LOOP
 
 
@@ -171,20 +173,20 @@ def _writes(job: JobState, key: ThreadKey) -> bool:
 
 
 def _accepts(job: JobState, key: ThreadKey) -> bool:
-    """It waits for connections, and perhaps for data on some."""
+    """The thread waits for new connections, and perhaps for data on existing ones."""
     return any(item.listens for item in job.waits_on(key))
 
 
 def _serves_another(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    """It is blocked in another connection of the same server: one with the same near end."""
+    """The thread is blocked in another connection of the same server: one with the same address at the server's end."""
     near = (item.path or "").partition(" to ")[2]
     rows = list(job.waits_on(key))
     return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
 
 
 def unserved(job: JobState, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
-    """The accepting thread of a server, and its threads that each serve another connection, if no thread of the server
-    serves the one over which a thread waits for an answer.
+    """For a thread that waits for an answer over a connection that no thread of the server serves: the server's accepting
+    thread, and the threads that serve its other connections.
     """
     if _writes(job, asks):
         return None
@@ -199,7 +201,7 @@ def unserved(job: JobState, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]
 
 
 def _may_serve(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    """It reads this connection, or does something other than waiting for others to end."""
+    """The thread waits on this connection, or is at work with something other than waiting for an end."""
     waits_for_end = job.wait_state(key).kind in ENDS
     return item.peer in _waits_in(job, key) or (_is_at_work(job, key, item) and not waits_for_end)
 
@@ -218,8 +220,8 @@ def client_of(job: JobState, key: ThreadKey) -> int | None:
 def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A manager's object that blocks the call of one client waits for other clients to act on it.
 
-    Each other client has a thread of the manager that waits for its next request. A process that was given the object
-    and has not used it yet has none, so those of the manager's family count too, unless they are connected.
+    For each other client, the manager has a thread that waits for the next request. A process that has the object but has
+    not used it yet has no such thread, so unconnected processes of the manager's family count as clients too.
     """
     words = job.wait_state(key).words
     others = [other for other in job.threads(key[0]) if other != key]
@@ -234,7 +236,7 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if edge := _lost_lock(job, key, targets):
         return edge
     if not targets:
-        # A process that ended may have taken a lock of the manager with it, or owe an item.
+        # An exited process may still hold a lock of the manager, or owe an item.
         asks = client_of(job, key)
         lonely = NoReleaser("the manager has no other client", (key[0] if asks is None else asks,))
         return WaitEdge(tuple(lost_relatives(job, key[0], certain=True)) or (lonely,), words=words)
@@ -244,8 +246,8 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:
-    """For a lock of a manager that all its clients wait for, but those that only wait for an end: the client that ended
-    with it, if one did.
+    """For a manager's lock that every client waits for, apart from clients that wait for an end: the client that exited
+    while holding it; `None` if no client is known to have exited.
     """
     asks, lock = client_of(job, key), job.wanted_lock(key)
     waiting = {client_of(job, other) for other in job.threads(key[0]) if job.wanted_lock(other) == lock}
@@ -274,7 +276,7 @@ def _connected(job: JobState, manager: int) -> set[int]:
 
 
 def _family(job: JobState, manager: int) -> list[int]:
-    """The manager's parent and everyone below it who could have been given the object."""
+    """The manager's parent and all its Python descendants: the processes that may have been given the object."""
     parent = job.processes[manager].ppid
     found = [parent] if parent in job.processes else []
     for pid in found:

@@ -1,7 +1,7 @@
-"""The dead: processes that ended and whose part nobody does; which, how, and what is known of why.
+"""Exited processes that others still wait for: which, how they ended, and what is known about why.
 
-How one ended is wait(2)'s status, which the kernel keeps until the process is reaped (a zombie). The status does not
-tell that a SIGKILL came from the kernel's out-of-memory killer; the counters of the control group do.
+How a process ended is its wait(2) status, which the kernel keeps until the process is reaped (a zombie). The status does
+not reveal that a SIGKILL came from the kernel's out-of-memory killer; the control group's counters do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpmon.model import Cgroup, KnownChild, Process
 
 
 class Death(msgspec.Struct, frozen=True, gc=False):
-    """How one process ended, as far as it is known."""
+    """How one process ended, as far as known."""
 
     how: str
     """`killed by SIGKILL (9)`; `ended` if no more is known. `did` makes a verb of it."""
@@ -42,7 +42,7 @@ def exit_words(code: int | None) -> str:
 
 
 def did(how: str) -> str:
-    """As the verb of a sentence: `was killed by SIGKILL (9)`, `ended with exit status 1`."""
+    """The predicate of a sentence: `was killed by SIGKILL (9)`, `ended with exit status 1`."""
     return f"was {how}" if how.startswith("killed") else how
 
 
@@ -79,7 +79,7 @@ def death(job: JobState, pid: int) -> Death:
 
 
 def evidence_of(job: JobState, pids: Iterable[int]) -> tuple[str, ...]:
-    """What shows that these ended, and how."""
+    """The evidence that these processes ended, and how."""
     return tuple(dict.fromkeys(line for pid in pids for line in death(job, pid).evidence))
 
 
@@ -103,15 +103,17 @@ _TOLD = (signal.SIGTERM, signal.SIGINT)
 
 
 def crashed_relatives(job: JobState, pid: int) -> list[int]:
-    """Children and siblings that crashed, reaped ones only if there are no others; not those that were told to end."""
+    """Children and siblings that crashed, reaped ones only if there are no others; those ended by SIGTERM or SIGINT are
+    excluded.
+    """
     codes = {gone.pid: job.processes[gone.pid].exit_code for gone in dead_relatives(job, pid, certain=False)}
     crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
     return crashed or [row.child for row in _remembered(job, pid) if row.returncode and -row.returncode not in _TOLD]
 
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
-    """The same edge, with crashed relatives added: if its targets are only candidates, one that died early may have had
-    to act.
+    """The same edge, with crashed relatives added: if its targets are only candidates, the crashed process may be the one
+    that had to act.
     """
     if edge.every or edge.holder_known or (edge.exact and len(edge.targets) == 1):
         return edge
@@ -127,7 +129,7 @@ def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
 
 
 def lost_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
-    """The same; if there is none, those that were reaped but are remembered by their parent's program."""
+    """As `dead_relatives`; if there are none, relatives that were reaped but are remembered by their parent's program."""
     if not job.zombies and not job.remembered_ends:
         return []
     found = dead_relatives(job, pid, certain=certain)
@@ -135,9 +137,8 @@ def lost_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
 
 
 def remembered_dead(job: JobState, pid: int) -> list[Exited]:
-    """Children and siblings that ended and were reaped, but whose objects their parent's program still has.
-
-    If some of them crashed, only these.
+    """Children and siblings that were reaped, but whose process objects the parent's program still has; if some of them
+    crashed, only those.
     """
     rows = _remembered(job, pid)
     crashed = [row for row in rows if row.returncode]
@@ -162,7 +163,7 @@ def returncode_words(code: int) -> str:
 
 
 def gone_children(job: JobState, parent: int, kinds: Collection[str]) -> list[Exited]:
-    """Children of these kinds that ended: zombies, and those mpmon saw end, if their library names them."""
+    """Children of these kinds that ended: zombies, else children that mpmon saw end, if their library names its workers."""
     found = [
         Exited(pid, death(job, pid).how, status=job.processes[pid].exit_code)
         for pid in job.children.get(parent, ())
@@ -187,14 +188,14 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
     first: int
     """Pid of the oldest of its siblings."""
     apart_s: float | None
-    """Between their starts, seconds; `None` if the numbers in their names say that one is missing."""
+    """Seconds between the starts of the two; `None` if the numbers in the names show that a worker is missing."""
     dead: tuple[int, ...]
-    """Pids missing between the siblings' pids; empty if that does not tell."""
+    """Pids missing between the siblings' pids; empty if that is ambiguous."""
 
 
 def replaced(job: JobState, pids: Iterable[int]) -> Replaced | None:
-    """Pools start a new worker for one that died: the numbers in their names say that one is missing, or the new one is
-    much younger than the others and a pid is missing among them.
+    """A pool starts a new worker for one that died: the numbers in the workers' names show that one is missing, or the new
+    worker is much younger than the others.
     """
     workers = sorted((job.processes[pid].start_time, pid) for pid in pids if pid in job.processes)
     late = _latecomer([at for at, _ in workers])
@@ -212,13 +213,13 @@ def replaced(job: JobState, pids: Iterable[int]) -> Replaced | None:
     count = len(workers) - late
     after = max(together) + 1
     if not gaps and count == 1 and after not in job.processes and after < successor:
-        # The one started last.
+        # The worker that was started last has died.
         gaps = [after]
     return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
 
 
 def _latecomer(starts: list[float]) -> int | None:
-    """Position of the first one that started long after the others, relative to the gaps between those."""
+    """Index of the first worker that started long after the others, relative to the gaps between their starts."""
     gaps = [after - before for before, after in pairwise(starts)]
     if not gaps or max(gaps) < STARTED_TOGETHER_S:
         return None
@@ -228,8 +229,8 @@ def _latecomer(starts: list[float]) -> int | None:
 
 
 _NUMBERED = re.compile(r"(?:\w*Process-(?:[0-9]+:)*|[^0-9]+)([0-9]{1,18})")
-"""Multiprocessing's default names: `ForkProcess-2` is its parent's second (process.py); or names that a program numbers
-likewise.
+"""Multiprocessing's default names: `ForkProcess-2` is its parent's second child (process.py); or a program's own numbered
+names.
 """
 
 
@@ -238,8 +239,8 @@ _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 
 
 def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
-    """The pid of a sibling that ended and left no trace: the numbers in their names say that one is missing, and only
-    one pid between its neighbours' is unused.
+    """The pid of a sibling that ended and left no trace: the numbers in the siblings' names show that one is missing, and
+    exactly one pid between its neighbours' pids is unused.
     """
     number = _missing_number(job, pid, numbered)
     if number is None:
@@ -253,16 +254,16 @@ def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBER
 
 
 def misses_sibling(job: JobState, pid: int) -> bool:
-    """The numbers in the names of its siblings say that one has ended and left no trace."""
+    """The numbers in the siblings' names show that one sibling has ended and left no trace."""
     return _missing_number(job, pid, _NUMBERED) is not None
 
 
 def _missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int | None:
-    """The number of a sibling of which only the number is left."""
+    """The number of the one sibling that is missing from the numbered names."""
     family = [row for row in job.snapshot.remembered if row.pid == job.processes[pid].ppid]
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
-    # A name may contain any number, and below a high one more than one is missing.
+    # A name may contain any number; below an arbitrary high one, more than one number is missing.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values() and _count_alike(family)
     # All children of one parent are counted together, including those with unknown names.
@@ -270,7 +271,7 @@ def _missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int |
 
 
 def _count_alike(family: list[KnownChild]) -> bool:
-    """Their names have a common counter: multiprocessing's own, or that of one program's name."""
+    """The names share one counter: multiprocessing's own, or that of a single base name."""
     names = {row.name.rstrip("0123456789") for row in family}
     return len(names) == 1 or all(_OF_LIBRARY.match(name) for name in names)
 
@@ -284,8 +285,8 @@ def _numbers(family: Iterable[KnownChild], numbered: re.Pattern[str] = _NUMBERED
 
 
 def ended_relatives(job: JobState, pid: int) -> list[int]:
-    """Children and siblings that ended, reaped or not, except programs that were only called; empty if the numbers in
-    their names say that another one left no trace.
+    """Children and siblings that ended, reaped or not, except called programs that were reaped; empty if the numbers in the
+    names show that yet another one left no trace.
     """
     if any(_has_forgotten_one(job, parent) for parent in (pid, job.processes[pid].ppid)):
         return []
@@ -294,7 +295,7 @@ def ended_relatives(job: JobState, pid: int) -> list[int]:
 
 
 def _has_forgotten_one(job: JobState, parent: int) -> bool:
-    """Its children's highest number exceeds the count of their names and of children with unknown names."""
+    """The children's highest number exceeds the count of numbered names plus that of children with unknown names."""
     family = [row for row in job.snapshot.remembered if row.pid == parent]
     numbers = _numbers(family)
     return max(numbers, default=0) - len(numbers) > len(_unnamed(job, parent, family))
@@ -308,14 +309,14 @@ def _unnamed(job: JobState, parent: int, family: Iterable[KnownChild]) -> list[i
 
 
 MOST_BETWEEN = 1000
-"""Most pids examined between two siblings'."""
+"""At most this many pids between two siblings' pids are examined."""
 
 
 # Why
 
 
 def _vanished(job: JobState, process: Process, seen_at: float) -> Death:
-    """Its parent reaped it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
+    """A process reaped by its parent: its status is lost, unless mpmon saw it as a zombie first or holds a pidfd for it."""
     row = _group(job, process)
     killed_at = row.oom_kill_seen_at if row else None
     for_memory = killed_at is not None and abs(killed_at - seen_at) <= KILLED_TOGETHER_S
@@ -336,13 +337,13 @@ def _vanished(job: JobState, process: Process, seen_at: float) -> Death:
 
 
 def _was_alive(job: JobState, process: Process) -> bool:
-    """Mpmon saw it alive, so it ended while mpmon watched."""
+    """Mpmon saw the process alive, so it ended while mpmon watched."""
     life = job.history.life(process)
     return life is not None and not life.first.ended
 
 
 def _killed_for_memory(job: JobState, process: Process, *, watched: bool) -> Death:
-    """For a process killed by SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
+    """For a process killed by SIGKILL: whether it was an out-of-memory kill, by its control group's counter."""
     row = _group(job, process)
     if row is None or row.oom_kills is None:
         why = row.reasons.get("oom_kills", "unknown") if row else "its control group is unknown"
@@ -363,7 +364,7 @@ def _killed_for_memory(job: JobState, process: Process, *, watched: bool) -> Dea
 
 
 def _group(job: JobState, process: Process) -> Cgroup | None:
-    """Its control group; if it ended before mpmon attached, its parent's, which children inherit."""
+    """The process's control group; if it ended before mpmon attached, its parent's, which children inherit."""
     parent = job.processes.get(process.ppid)
     path = process.cgroup if process.cgroup is not None else parent.cgroup if parent else None
     return next((row for row in job.snapshot.cgroups if row.path == path), None)

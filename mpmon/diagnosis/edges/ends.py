@@ -17,7 +17,7 @@ _WAITS_FOR_CHILD = frozenset({"wait4", "waitid"})
 
 
 def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The children it waits for: by pid, by the pipe only they hold, or all of them."""
+    """The children a thread waits for: by pid, by the sentinel pipe that only the child holds, or all children."""
     pid = key[0]
     targets: list[Target] = []
     # A fork server's children are the kernel's children of the server and work for this process.
@@ -65,7 +65,7 @@ def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def end_of_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The joined thread; if it is unknown, those that are neither idle nor serve."""
+    """The joined thread; if it is unknown, the threads that are neither idle nor service threads."""
     if (joined := job.awaited(key)) and not _manages_executor(job, joined):
         return WaitEdge((joined,), basis=Basis.MEMORY, words=f"thread {job.thread_name(joined)} to end")
     others = [other for other in job.threads(key[0]) if other != key]

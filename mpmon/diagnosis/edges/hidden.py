@@ -1,4 +1,4 @@
-"""What may not be read: waits with only states and ages known, and processes that may hold any object."""
+"""Processes that may not be read: their waits are unknown but for state and age, and they may hold any object."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mpmon.diagnosis.waits import Wait
 
 _BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.POLL, Wait.SOCKET,
                          Wait.LOCK, Wait.PROCESS_EVENT})  # fmt: skip
-"""Waits that end when any process acts that has the object open or mapped."""
+"""Waits that any process with the object open or mapped can end."""
 
 
 def hidden_wait(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """If a process of the job is stopped: any of the others may be waited for, so all of them have to stand still
+    """If a process of the job is stopped: the unknown wait may be for any other process, so all of them have to stand still
     before the stopped one is blamed. `None` if nothing is stopped: an unknown wait may be anything.
     """
     others = [pid for pid in job.processes if pid != key[0] and job.is_alive(pid)]
@@ -31,8 +31,8 @@ def hidden_wait(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def with_unread(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
-    """The same edge, plus processes with unknown open files: they may hold the other end. So "nobody" is unproven until
-    all could be read, and a death may be unrelated.
+    """The same edge, plus processes whose open files are unknown, since they may hold the other end: until all could be
+    read, "nobody" is unproven, and a death may be unrelated.
     """
     if not job.without_handles or edge.every or job.wait_state(key).kind not in _BY_HOLDERS:
         return edge

@@ -1,15 +1,15 @@
-"""Event loops whose tasks wait for each other, for nobody, for a child, or for what other processes of the job send: see
+"""Event loops whose tasks wait for each other, for nobody, for a child, or for data from other processes of the job: see
 `mpmon.diagnosis.loops`.
 """
 
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
-from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import STREAM, does, place_of
+from mpmon.diagnosis.loops import READY, STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
 MOST_TOLD = 4
@@ -24,8 +24,16 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
     more = f" and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
+    if all(row.waits == READY for row in tasks):
+        names = several([row.name or "a task" for row in tasks[:MOST_TOLD]])
+        why = f"nothing woke the loop when {names} became ready"
+        return WaitEdge(
+            (NoReleaser(why, blame=(key[0],), reason=Absent.NOT_WOKEN),),
+            words="its event loop to continue",
+            evidence=evidence,
+        )
     if children := tuple(dict.fromkeys((row.child, row.child) for row in tasks if row.child is not None)):
-        # Ends take their time; but a child that waits for room in a pipe nobody reads never ends.
+        # A child may take any time to end; but one that waits for room in a pipe nobody reads never ends.
         if any(job.wait_state(child).kind is not Wait.PIPE_WRITE for child in children):
             return None
         names = several([job.role(pid).name for pid, _ in children])

@@ -1,4 +1,4 @@
-"""Why no thread is left that could end a wait within a process: a fork copied none, it died, or it is native code."""
+"""Why no thread is left that could end a wait within a process: fork did not copy it, it died, or it is native code."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ _AT_FORK = {
 
 
 def _told_at_fork(job: JobState, key: ThreadKey) -> Absent | None:
-    """What the child of a fork lacks, by its C frames; `None` if they do not tell."""
+    """What the child of a fork lacks, by its C frames; `None` if they do not show it."""
     fact = job.native_facts.get(key)
     return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
 
 
 def _siblings_in_copy(job: JobState, key: ThreadKey) -> bool:
-    """Other forks of the same process, such as a fork server, wait at the same address: each has a copy of one lock."""
+    """Another fork of the same process (a fork server, say) waits for a lock at the same address: each has a copy of it."""
     lock, process = job.wanted_lock(key), job.processes[key[0]]
     if lock is None or not process.forked:
         return False
@@ -80,7 +80,7 @@ def _siblings_in_copy(job: JobState, key: ThreadKey) -> bool:
 
 
 def _in_native_barrier(job: JobState, key: ThreadKey) -> bool:
-    """A futex that is neither a mutex nor a semaphore of glibc."""
+    """The thread waits in a futex that is neither a mutex nor a semaphore of glibc."""
     blocked = job.blocked.get(key)
     if blocked is None or blocked.syscall != "futex" or len(blocked.args) < 3:
         return False
@@ -89,8 +89,8 @@ def _in_native_barrier(job: JobState, key: ThreadKey) -> bool:
 
 
 def left_in_parent(job: JobState, key: ThreadKey) -> bool:
-    """The child of a fork has one thread, apart from those of libraries that serve; its parent has one that does more than
-    wait for requests, or that delivers what is waited for.
+    """The child of a fork has a single thread, apart from libraries' service threads, while its parent has a thread that
+    delivers the awaited result, or that is more than a service thread.
     """
     siblings = (other for other in job.threads(key[0]) if other != key)
     if not job.is_forked(key[0]) or any(job.wait_state(other).kind is not Wait.SERVICE for other in siblings):
@@ -103,14 +103,14 @@ def left_in_parent(job: JobState, key: ThreadKey) -> bool:
 
 
 def _is_of_pool(job: JobState, key: ThreadKey) -> bool:
-    """It hands tasks out, also while it takes them from the program, and answers no request."""
+    """A pool's own thread, which hands out tasks or maintains workers and answers no request."""
     stack = job.stacks.get(key)
     return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
 
 
 def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:
-    """For a result of a pool or an executor: the delivering thread of the program it was forked from, or of that one's
-    origin. A process with workers of its own has a pool of its own, and a task of a pool waits for its own pool.
+    """For a wait for a result of a pool or executor: the thread that delivers results in the process this one was forked
+    from, or in that one's ancestors. `None` for a process with workers, which has its own pool, and for a pool's task.
     """
     pid = key[0]
     task = context(job.stacks.get(key))
@@ -122,13 +122,13 @@ def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:
 
 
 def is_deliverer(job: JobState, key: ThreadKey) -> bool:
-    """All results of a pool pass through it."""
+    """The thread through which all results of a pool pass."""
     stack = job.stacks.get(key)
     return stack is not None and any(has(stack, *row) for row in DELIVERS)
 
 
 def _forked_from(job: JobState, pid: int) -> list[int]:
-    """Its parent, and so on, as long as each is a fork of the next."""
+    """The parent, its parent and so on, as long as each process is a fork of the next."""
     above: list[int] = []
     while job.is_forked(pid):
         pid = job.processes[pid].ppid

@@ -1,8 +1,8 @@
 """Waits in C and C++ for native threads of the same process, by the frames of both sides.
 
-A library's frames tell what it waits for: the end of one thread, the others of its team, the thread that computes its
-gradients. Its threads are recognised by their start function. If a frame was found by searching, the edge is inferred;
-if the other side was not read there is no edge, since its activity is unknown.
+A library's frames show what it waits for: the end of one thread, the other threads of its team, the thread that computes
+gradients. Its threads are recognised by their start function. If a frame was found by scanning the stack, the edge is
+inferred; if the other side was not read, there is no edge, since its activity is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _end(job: JobState, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
 
 
 def _team(job: JobState, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
-    """Threads of its library that have reached neither the team's waiting point nor a wait for work."""
+    """The library's threads that have reached neither the team's barrier nor a wait for work."""
     library = fact.wait.library if fact.wait else ""
     facts = [(other, job.native_facts.get(other)) for other in job.all_threads(key[0]) if other != key]
     team = [
@@ -42,7 +42,7 @@ def _team(job: JobState, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
     ]  # fmt: skip
     if not team:
         return None
-    # If several threads wait for teams of one library, their teams are unknown.
+    # If several threads wait for teams of one library, it is unknown which team belongs to which.
     masters = [
         other for other, found in facts
         if found and not found.helps and found.wait and found.wait.sort is Sort.TEAM and found.wait.library == library
@@ -58,7 +58,7 @@ def _team(job: JobState, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
 
 
 def mutex_owner(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The holder of a pthread mutex, by its owner word; `None` if it has none."""
+    """The holder of a pthread mutex, by the mutex's owner word; `None` if it has none."""
     owner = next((item.owner_tid for item in job.waits_on(key) if item.owner_tid), None)
     if owner is None:
         return None
@@ -73,8 +73,8 @@ def mutex_owner(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def native_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The targets of a native thread in a futex: those that its frames or the lock name, else any Python thread that
-    does not wait for such threads itself. `None` if frames were not read, or other native threads are at work.
+    """The targets of a native thread in a futex: threads named by its frames or the mutex, else any Python thread that does
+    not itself wait for native threads. `None` if frames were not read, or other native threads are at work.
     """
     fact = job.native_facts.get(key)
     if fact is None or not fact.certain or job.natives_at_work(key[0]):
@@ -90,8 +90,8 @@ def native_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def left_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """For the child of a fork in a library's call: the threads of the library that its parent has, as of gRPC. Its only
-    thread polls for nothing but their wake-up, eventfd(2), so whatever it asked for is done by nobody.
+    """For the child of a fork whose only thread, in a call of a library such as gRPC, waits for nothing but an eventfd(2):
+    the native threads that would signal it exist only in the parent, so nobody handles the request.
     """
     process, objects = job.processes[key[0]], job.waits_on(key)
     if process.threads != 1 or not job.is_forked(key[0]) or job.motion(key) is Motion.PROGRESSING:
@@ -106,7 +106,7 @@ def left_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def waits_for(job: JobState, key: ThreadKey, other: ThreadKey) -> bool:
-    """It stands still until that very thread acts in C, so it does nothing for it."""
+    """`key` stands still until exactly `other` acts in native code, so it cannot help `other`."""
     edge = _told(job, key)
     return edge is not None and edge.targets == (other,) and job.motion(key) is Motion.NOT_SCHEDULED
 
@@ -122,12 +122,12 @@ def _told(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _is_known(job: JobState, key: ThreadKey) -> bool:
-    """Its Python or C frames were read."""
+    """The thread's Python or C frames were read."""
     return key in job.stacks or key in job.native_facts
 
 
 def name_server(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A name server, if C frames show that the resolver waits for its answer."""
+    """The name server, if C frames show that the resolver waits for its answer."""
     fact = job.native_facts.get(key)
     if fact is None or not fact.is_surely(Sort.NAME_SERVER) or fact.wait is None:
         return None

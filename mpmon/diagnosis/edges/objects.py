@@ -1,4 +1,4 @@
-"""Waits for something that is held or sent: pipes, queues, locks between processes, file locks."""
+"""Waits for data or for a held lock: pipes, queues, locks between processes, file locks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUEUES_FILE = "multiprocessing/queues.py"
 
 
 def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The holders of the other end of the pipe or socket, or of the lock in front of it."""
+    """The processes that have the other end of the pipe or socket, or of each object in a poll."""
     if has_mail(job, key):
         return None
     objects = awaited(job, key)
@@ -39,7 +39,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
     strangers = _strangers(job, objects, writes=writes)
-    # What only external processes can provide was never for a relative to provide.
+    # If only external processes have the other end, exited relatives had no part in it.
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
     if ends and not writes and _was_read_by_ended(job, objects):
         dead = [gone for gone in dead if gone.status]
@@ -59,14 +59,14 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
     pause = pause_s(job.blocked.get(key))
     if pause is not None and pause > RETRY_S:
-        # A timed wait for an external process may legitimately last as long as the program says.
+        # A timed wait for an external process may legitimately last for as long as its limit.
         return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
 
 
 def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
-    """For a program that reads its standard input to its end: children of the process that started it and has closed its
-    own end, which have another since their fork, and only wake from time to time.
+    """For a non-Python program that reads its standard input until end of file: its parent has closed the writing end, but
+    siblings inherited it at their fork, keep it open, and only wake from time to time.
     """
     row, parent = job.blocked.get(key), job.processes[key[0]].ppid
     if row is None or row.args[:1] != (0,) or row.writes or not job.is_foreign(key[0]) or strangers or not ends:
@@ -83,8 +83,8 @@ def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers:
 
 
 def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
-    """The pipe of a queue from which ended processes took more than they put, by the ledgers of the living: they were
-    its readers, and the missing items were not theirs to put.
+    """The object is the pipe of a queue whose ended processes, by the ledgers of the living, took more items than they put:
+    they were its readers, so the missing items were not theirs to put.
     """
     names = {item.id for item in objects}
     return any(
@@ -93,7 +93,9 @@ def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
-    """It reads a pipe whose writing end it has itself, unused by its other threads. A queue's users all have both ends."""
+    """The thread reads a pipe whose writing end its own process has, and no other thread of it could write. Queues are
+    excluded: their users all have both ends.
+    """
     row, stack = job.blocked.get(key), job.stacks.get(key)
     of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
     own = any(handle.pid == key[0] and handle.writes for handle in job.holders.get(pipe.id, ()))
@@ -101,13 +103,13 @@ def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
 
 
 def _strangers(job: JobState, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
-    """Processes outside the job that have the other end."""
+    """The processes outside the job that have the other end."""
     rows = [row for item in objects for row in job.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
     return [External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in rows)]
 
 
 def _is_named(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
-    """The kernel names the processes, and each has just one thread that could act."""
+    """The kernel names the processes at the other end, and each has only one thread that could act."""
     named = _threads(ends)
     alone = all(_acts_alone(job, key, end) for end in named) and not _others_have(job, key, objects, named)
     known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
@@ -115,13 +117,13 @@ def _is_named(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: 
 
 
 def _others_have(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
-    """Other living processes that have the socket's other end too, say by a fork, and might use it."""
+    """Further living processes have the socket's other end, by a fork for instance, and might use it."""
     pids = {handle.pid for item in objects for handle in job.holders.get(item.peer or "", ())}
     return any(job.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
 
 
 def _acts_alone(job: JobState, key: ThreadKey, end: ThreadKey) -> bool:
-    """No other thread of its process could do the same; if it is not Python, there is no other thread at all."""
+    """No other thread of the target's process could act instead; a non-Python process must be single-threaded."""
     if end[0] == key[0]:
         return not [other for other in job.others_at_work(end) if other != key]
     if job.is_foreign(end[0]):
@@ -134,7 +136,7 @@ def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
 
 
 def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    """The other end of a socket is open in this process only: the process it was made for is gone."""
+    """The socket's other end is open only in the waiter's own process: the process it was meant for is gone."""
     pids = {handle.pid for handle in job.holders.get(item.peer or "", ())}
     return item.kind == "socket" and pids == {key[0]}
 
@@ -157,12 +159,14 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
         if handle.pid != key[0] and helps and job.is_alive(handle.pid) and job.role(handle.pid).kind not in HELPERS:
             yield from _hands(job, key, handle.pid)
         elif helps and job.role(handle.pid).kind == "forkserver":
-            # It writes down how its children ended, and holds that pipe for nothing else (forkserver.py).
+            # A fork server has that pipe only to report the exit status of its children (forkserver.py).
             yield from exits(job, job.children.get(handle.pid, ()))
 
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
-    """The threads of a process that may act on a pipe: the working ones, except any that has run in vain."""
+    """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began
+    without ending it.
+    """
     first = _hand(job, pid)
     yield first
     waiter = job.thread_history(key)
@@ -176,14 +180,14 @@ def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
 
 
 def _serves_library(job: JobState, key: ThreadKey, waiter: ThreadKey) -> bool:
-    """A library's own thread transfers only the library's data, and the waiter uses another library or none."""
+    """The thread is a library's own, which transfers only the library's data, and the waiter does not use that library."""
     packages = job.shape(key).serves
     of_waiter = job.shape(waiter)
     return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
 
 
 def _hand(job: JobState, pid: int) -> ThreadKey:
-    """The thread of a process that would act: a feeder thread blocked while sending, else the main thread."""
+    """The thread of a process that would act on the pipe: a feeder thread blocked while sending, else the main thread."""
     for other in job.threads(pid):
         stack = job.stacks.get(other)
         if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
@@ -192,7 +196,7 @@ def _hand(job: JobState, pid: int) -> ThreadKey:
 
 
 def has_mail(job: JobState, key: ThreadKey) -> bool:
-    """There are already bytes to read, or a connection to accept, so it is about to continue."""
+    """Bytes to read, or a connection to accept, are already pending, so the thread is about to continue."""
     row = job.blocked.get(key)
     if row is None or row.writes:
         return False
@@ -210,7 +214,7 @@ def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     item = items[0]
     if not any(handle.pid == key[0] for handle in job.holders.get(item.id, ())):
-        # Not even the waiter is known to map it, so nothing is known of other processes.
+        # Not even the waiter is known to map it, so other users of it are unknown too.
         return WaitEdge((External("another process with the semaphore"),), words=job.wait_state(key).words)
     users = [handle.pid for handle in job.holders.get(item.id, ()) if _may_release(job, handle.pid)]
     uses = [use for use in job.uses.get(item.id, ()) if job.is_alive(use.pid)]
@@ -234,7 +238,7 @@ owner.
 
 
 def _robust_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
-    """For a mutex in shared memory that is no semaphore: the living thread of the job that its word names."""
+    """For a robust mutex in shared memory: the living thread of the job that the mutex word names as its owner."""
     for item in items:
         word = item.value or 0
         owners = [row for row in job.snapshot.threads if row.tid == word & _ROBUST_TID]
@@ -247,9 +251,10 @@ def _robust_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
 
 
 def _is_lock(uses: list[SemaphoreUse]) -> bool:
-    """One permit, released by the processes that took it: all counts add up to one holder, or to none.
+    """A semaphore of one permit that is released by the process that took it: no count is negative, and at most one process
+    holds it.
 
-    A lock that one process takes and another releases is a signal, and a bare `os.fork` copies the count.
+    A lock that one process takes and another releases is used as a signal, and a bare `os.fork` copies the count.
     """
     counts = [use.count for use in uses]
     return all(use.max_value == 1 for use in uses) and min(counts, default=0) >= 0 and _owners(uses) <= 1
@@ -260,9 +265,9 @@ def _owners(uses: list[SemaphoreUse]) -> int:
 
 
 def _busy(job: JobState, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
-    """Working threads of the processes that have a semaphore, which may release it later, even if they never acquired
-    it: a semaphore may begin without permits, and a lock may be used as a signal. A thread of a library's own touches
-    none of the user's.
+    """Working threads of the processes that have a semaphore. They may release it later even if they never acquired it: a
+    semaphore may begin without permits, and a lock may be used as a signal. Libraries' own threads are excluded: they do
+    not touch the user's semaphores.
     """
     threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *job.threads(pid))))
     return tuple(key for key in threads if _works(job, item, key))
@@ -276,7 +281,7 @@ def _works(job: JobState, item: KernelObject, key: ThreadKey) -> bool:
         return True
     ended = {f"process:{handle.pid}" for handle in job.holders.get(item.id, ())}
     if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
-        # A program it called does not have the semaphore.
+        # Waiting for a called program counts as working: that program does not have the semaphore.
         return (
             row is not None
             and bool(row.waits_on)
@@ -298,7 +303,7 @@ def _lock(
     if owners:
         names = several([job.role(pid).name for pid, _ in owners])
         evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
-        # Any process that has the lock may release it: a process that waits for itself may be waiting for a signal.
+        # Any process that has the lock may release it: a holder that waits for its own lock may use it as a signal.
         alone = not any(job.others_at_work(owner) for owner in owners)
         users = {handle.pid for handle in job.holders.get(item.id, ()) if _may_release(job, handle.pid)}
         exact = alone and not (key in owners and users - {key[0]})
@@ -312,7 +317,7 @@ def _lock(
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
     dead = tuple(gone.pid for gone in lost)
-    # Any process may release a lock that another took, unless it is recursive: only a crash leaves no doubt.
+    # Any process may release another's lock, unless it is recursive: else only a crash of the holder leaves no doubt.
     exact = any(gone.status for gone in lost) or all(use.recursive for use in uses)
     return WaitEdge(
         (NoReleaser(why, dead, Absent.HOLDER_ENDED),),
@@ -323,7 +328,7 @@ def _lock(
 
 
 def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> WaitEdge:
-    """Many permits, or an event: processes that hold some, consumed some, or at least map it."""
+    """A semaphore of many permits, or one behind an event: the processes that hold or consumed permits, or at least map it."""
     kind, words = job.wait_state(key).kind, job.wait_state(key).words
     evidence = f"{item.id} has value 0"
     dead = lost_relatives(job, key[0], certain=False)
@@ -331,16 +336,16 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         consumers = [use.pid for use in uses if use.count < 0]
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
         users = consumers or rest
-        # One living consumer suffices; the dead matter only if none is left.
+        # One living consumer suffices; exited processes matter only if none is left.
         dead = [] if consumers else dead
     elif kind is Wait.PROCESS_EVENT:
-        # Those inside the barrier have arrived: the others have to.
+        # The processes outside the barrier have yet to arrive.
         users = (
             [pid for pid in users if not _is_in_barrier(job, pid, item)] if in_barrier(job.stacks.get(key)) else users
         )
     elif kind is Wait.LOCK and uses:
         return _permits(job, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
-    # A thread that takes out of a queue does not put.
+    # Only a thread that takes items makes room in a queue, so its feeder thread does not count.
     hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else _hand(job, pid) for pid in users if pid != key[0]}
     targets = tuple(dict.fromkeys(_taker(job, pid, item) or hand for pid, hand in hands.items()))
     if not targets and not dead:
@@ -359,7 +364,7 @@ def _is_in_barrier(job: JobState, pid: int, item: KernelObject) -> bool:
 
 
 def _taker(job: JobState, pid: int, item: KernelObject) -> ThreadKey | None:
-    """Another thread than the main one that waits for the semaphore itself: the queue's user in its process."""
+    """A thread other than the main thread that itself waits for the semaphore: the user of the queue in that process."""
     main = (pid, pid)
     waiting = [key for key in job.threads(pid) if (row := job.blocked.get(key)) and item.id in row.waits_on]
     return waiting[0] if waiting and main not in waiting else None
@@ -368,8 +373,8 @@ def _taker(job: JobState, pid: int, item: KernelObject) -> ThreadKey | None:
 def _permits(
     job: JobState, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
 ) -> WaitEdge:
-    """A semaphore of several permits, or one that any process may release: those that only release, else those that
-    took a permit, and all that are at work.
+    """A semaphore of several permits, or one that any process may release: the processes that released more than they took,
+    else the holders of permits and all working threads.
     """
     givers = [use for use in uses if use.count < 0]
     owners = tuple(job.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
@@ -424,7 +429,7 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
         )
     if inside:
         evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
-        # An open file shared since a fork is one lock, which each process that has it may release.
+        # An open file shared through a fork is one lock, and each process that has it open may release it.
         others = {handle.pid for item in items for handle in job.holders.get(item.id, ())} - {key[0], *pids}
         exact = bool(asked) and not others and not any(job.others_at_work(owner) for owner in inside)
         return WaitEdge(
@@ -446,8 +451,8 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _heirs(job: JobState, items: list[KernelObject]) -> tuple[int, ...]:
-    """Processes that keep a lock only because they were forked while a process held it that has closed the file or ended,
-    and that never end by themselves: their current loop has no exit, or they wait for connections.
+    """Processes that hold a file lock only because they inherited the open file at a fork, while the process that took the
+    lock has closed the file or ended. They never end by themselves: their loop has no exit, or they accept connections.
     """
     if len(items) != 1 or not items[0].takers or not all(map(job.is_alive, items[0].holders)):
         return ()
@@ -459,8 +464,8 @@ def _stays(job: JobState, key: ThreadKey) -> bool:
 
 
 def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdge:
-    """flock(2): two open files of one process exclude each other. Another thread may close the other one, or a process
-    that inherited it by fork may unlock it; else the thread waits for itself.
+    """flock(2): two open file descriptions of one process exclude each other. Another thread may close the locked one, or a
+    process that inherited it by fork may unlock it; else the thread waits for itself.
     """
     waiting = {pid for (pid, _), row in job.blocked.items() if item.id in row.waits_on}
     heirs = {handle.pid for handle in job.holders.get(item.id, ())} - waiting
@@ -481,7 +486,9 @@ def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdg
 
 
 def _unknown_file_lock(job: JobState, key: ThreadKey) -> WaitEdge:
-    """Between two attempts no system call names the file, and some locks are just the existence of a file."""
+    """For an unidentified file lock: between two attempts no system call names the file, and some locks are merely the
+    existence of a file.
+    """
     others = [pid for pid in job.processes if pid != key[0] and _may_release(job, pid)]
     working = tuple((pid, pid) for pid in others if not job.wait_state((pid, pid)).idle)
     return WaitEdge((*job.others_at_work(key), *working, External("the holder of the lock")), words="a file lock")

@@ -1,8 +1,8 @@
 """The output of a subprocess: its reader waits, even after the subprocess ends, until every process has closed the
 pipe.
 
-`subprocess.run(…, capture_output=True)` reads until the last writer has closed the pipe. What a shell left running in
-the background has it open too, unless its own output was redirected.
+`subprocess.run(…, capture_output=True)` reads until the last writer has closed the pipe. A process that a shell left running
+in the background has the pipe open too, unless its own output was redirected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
 
 def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The end of a child; if it has ended, the end of background processes that keep its output open."""
-    # A living child may be the one it waits for, with its own output redirected.
+    # While a child is alive, the thread may be waiting for that child instead.
     left = [] if job.helpmates(key[0]) else _left_with_output(job, key)
     if not left:
         return end_of_process(job, key)
-    # A process that has the pipe may only forward another's output, or wait for that one to end.
+    # A process with the pipe may merely forward another's output or wait for its end, so all of them must be at rest.
     if has_mail(job, key) or not all(_rests(job, pid) for pid in job.processes if _is_left(job, pid)):
         return None
     names = several([f"{job.processes[pid].name} (pid {pid})" for pid in left])
@@ -33,7 +33,7 @@ def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _left_with_output(job: JobState, key: ThreadKey) -> list[int]:
-    """Orphaned processes that could write to the pipes it reads; none if any other process could."""
+    """The orphaned processes that could write to the pipes the thread reads; none if any other process could too."""
     blocked = job.blocked.get(key)
     pipes = [item.id for item in job.waits_on(key) if item.kind == "pipe"]
     if blocked is None or blocked.writes or any(job.outsiders.get(name) for name in pipes):
@@ -44,14 +44,14 @@ def _left_with_output(job: JobState, key: ThreadKey) -> list[int]:
 
 
 def _is_left(job: JobState, pid: int) -> bool:
-    """The process that started it has ended: it no longer descends from the job's root."""
+    """The process is orphaned: its starter has ended, so it no longer descends from the job's root."""
     while pid in job.processes and pid != job.snapshot.root_pid:
         pid = job.processes[pid].ppid
     return pid != job.snapshot.root_pid
 
 
 def _rests(job: JobState, pid: int) -> bool:
-    """None of its threads has run for a while, nor will soon by itself."""
+    """None of the process's threads has run for a while, nor will any soon run by itself."""
     if not job.is_alive(pid):
         return True
     rows = (*job.threads(pid), *job.natives(pid))

@@ -1,4 +1,4 @@
-"""Waits of polling threads: what their loop tests tells what they wait for, see `waits.polled`."""
+"""Waits of polling threads: the condition their loop tests reveals what they wait for, see `waits.polled`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mpmon.diagnosis.waits import Wait
 
 
 def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
-    """Children or threads that it polls for their end, tasks for their completion, an event for being set: any of them
-    may be the one. `None` if it tests something else, or there is none.
+    """The candidates for a polled condition: children or threads that may end, tasks that may complete, threads that may set
+    an event. `None` if the loop tests something else, or there is no candidate.
     """
     targets = _WHOSE.get(row.kind, _whose_result)(job, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
@@ -28,7 +28,7 @@ def _whose_end(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _whose_sign(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """Threads and children; a signal from a process above it would reach a handler."""
+    """Other threads and children; an ancestor could set the event only by a signal, for which there would be a handler."""
     return [*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0]))]
 
 

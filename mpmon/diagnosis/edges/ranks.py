@@ -20,8 +20,8 @@ from mpmon.spans import has
 
 
 def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Every rank of its group that is in no collective of that group must enter one; if all are in one, these may
-    differ.
+    """Every rank of the group that is not in a collective of that group must enter one; if all are in one, the collectives
+    may differ, and each rank waits for all others.
     """
     words = job.wait_state(key).words
     ranks = _mates(job, key)
@@ -31,7 +31,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # A backward pass without a process group is a native wait like any other.
         return native_mutex(job, key)
     size = len(job.group_of(key)) or job.role(key[0]).world_size
-    # Where all ranks live, what ended beside them was none.
+    # If all ranks are alive, an exited relative was not a rank.
     dead = dead_relatives(job, key[0], certain=True) if size is None or len(ranks) < size else []
     if dead:
         return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
@@ -61,9 +61,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
-    """The ranks that the Flight Recorders show to be behind, or to have called something else; `None` if they show
-    none.
-    """
+    """The ranks that by the Flight Recorders are behind, or have called a different collective; `None` if there are none."""
     if lag := job.numbers.lag(pid):
         names = [job.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
         return WaitEdge(
@@ -88,7 +86,7 @@ _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 
 
 def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
-    """In an operation between two ranks: the peer, which its call names by its rank in the job."""
+    """In a point-to-point operation: the peer, whose rank is an argument of the call."""
     frame = job.wait_state(key).frame
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
@@ -102,9 +100,8 @@ def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
 
 
 def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
-    """In an operation with an unnamed peer: the only rank it has ever sent anything to over gloo's connections.
-
-    A sender or receiver tells its peer at once that it is ready.
+    """In a point-to-point operation with an unnamed peer: the only rank this one has ever sent anything to over gloo's
+    connections, since a sender or receiver notifies its peer at once that it is ready.
     """
     if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
         return None
@@ -118,12 +115,14 @@ def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | 
 
 
 def _sent_to_ranks(job: JobState, pid: int) -> dict[int, int]:
-    """Bytes by the rank at the other end of connections that native threads of both wait on; empty unless all is known."""
+    """Bytes sent, by the pid of the rank at the other end of connections on which native threads of both ranks wait; empty
+    unless known for all connections.
+    """
     sent: dict[int, int] = {}
     for key in job.natives(pid):
         for item in job.waits_on(key):
             if item.kind != "socket" or item.listens or (item.peer and item.peer not in job.objects):
-                # No thread waits at the other end: it belongs to a client of torch's store.
+                # No thread waits at the other end: that is how a client of torch's store looks.
                 continue
             far = [row.pid for row in job.holders.get(item.peer or "", ()) if row.pid in job.ranks and row.pid != pid]
             if len(far) != 1 or item.sent_bytes is None:
@@ -144,10 +143,10 @@ def _mates(job: JobState, key: ThreadKey) -> list[int]:
 
 
 def _thread_there(job: JobState, key: ThreadKey, pid: int) -> ThreadKey | None:
-    """The thread of a rank that is in a collective of the same group, as far as is known; preferably in the same
-    operation, preferably the main one.
+    """The thread of a rank that, as far as is known, is in a collective of the same group; preferably in the same operation,
+    then preferably the main thread.
 
-    A rank in the final rpc shutdown serves the others; it is not known to be of their group.
+    A rank in the final rpc shutdown still serves the others, and counts although its group is unknown.
     """
     threads = [(pid, pid), *(one for one in job.threads(pid) if one != (pid, pid))]
     there = [one for one in threads if job.wait_state(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
@@ -159,9 +158,9 @@ def _thread_there(job: JobState, key: ThreadKey, pid: int) -> ThreadKey | None:
 
 
 def _only_exits(job: JobState, pid: int) -> bool:
-    """The script of a rank has ended, and its process lives on for threads that poll, or wait for requests.
+    """The rank's script has ended, and only threads that poll or wait for requests keep its process alive.
 
-    A training rank may sleep as well, but not briefly in every sample.
+    A training thread may sleep as well, but is not found in a short sleep by every sample.
     """
     main = (pid, pid)
     if job.wait_state(main).kind is not Wait.EXIT:
@@ -171,7 +170,7 @@ def _only_exits(job: JobState, pid: int) -> bool:
 
 
 def _ticks(job: JobState, key: ThreadKey) -> bool:
-    """All samples found it in a sleep, or in a timed wait for an event, which it renews again and again."""
+    """All samples found the thread in a sleep or a timed event wait, which it keeps renewing."""
     past = job.thread_history(key)
     if past is None or past.changes < LEAST_TICKS:
         return False
@@ -195,7 +194,7 @@ def _with_exiting(job: JobState, pids: list[int], words: str) -> WaitEdge:
 
 
 def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Observed ranks that are not in the rendezvous; else those that were never started.
+    """Observed ranks that are not in the rendezvous; else ranks that were never started.
 
     A launcher that waits for other machines' launchers gives up by itself (`join_timeout`, ten minutes by default).
     """
@@ -249,7 +248,7 @@ def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _meets_at(job: JobState, pid: int) -> tuple[str, ...]:
-    """The rendezvous address of a rank, by its environment; empty if that does not tell."""
+    """The rendezvous address of a rank, by its environment; empty if it cannot be determined."""
     kept = job.processes[pid].environment or {}
     complete = all(name in kept for name in _MEETING) and job.wait_state((pid, pid)).kind is Wait.RENDEZVOUS
     method = _known_in_init(job, pid).get("init_method", "env://")
@@ -260,7 +259,7 @@ _MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
 
 def _number_in_group(job: JobState, pid: int) -> int | None:
-    """Its number as known inside `init_process_group`, which the environment may not have given."""
+    """The process's rank as known inside `init_process_group`, which may differ from the environment's; else its role's."""
     number = numeral(_known_in_init(job, pid).get("rank", ""))
     return job.role(pid).rank if number is None else number
 
@@ -272,11 +271,11 @@ def _known_in_init(job: JobState, pid: int) -> dict[str, str]:
 
 
 def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """Processes that may yet become a rank: those started like this one, and their starter, while it still runs."""
+    """Processes that may yet become a rank: those started like this one, and their parent while it is running."""
     parent = job.processes[key[0]].ppid
     stack = job.stacks.get(key)
     alike = target_of(own_frames(stack)) if stack else None
-    # A rank may itself have started the others.
+    # One rank may have started the others.
     started = (*job.children.get(parent, ()), *job.children.get(key[0], ()))
     children = [pid for pid in started if job.is_alive(pid)]
     found = [(pid, pid) for pid in children if _may_become_rank(job, pid, alike) or _is_given_rank(job, pid, key[0])]
@@ -290,15 +289,15 @@ def _may_become_rank(job: JobState, pid: int, target: str | None) -> bool:
 
 
 def _is_given_rank(job: JobState, pid: int, other: int) -> bool:
-    """A program that got a number of its own in its environment, as Lightning starts all ranks but the first; the children of a
-    rank inherit that rank's.
+    """The process has a rank number of its own in its environment, as Lightning gives to all ranks but the first; ordinary
+    children of a rank inherit that rank's number.
     """
     given, others = ((job.processes[process].environment or {}) for process in (pid, other))
     return any(name in given and given[name] != others.get(name) for name in ("RANK", "LOCAL_RANK"))
 
 
 def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
-    """Past the rendezvous every rank existed; one of this machine that no longer runs has ended, and was reaped."""
+    """After the rendezvous, every rank has existed: a local rank that no longer runs has ended and was reaped."""
     here = {job.role(pid).rank for pid in job.ranks}
     size = job.role(key[0]).world_size or 0
     address = (job.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
@@ -316,7 +315,7 @@ def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge
 
 
 def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Any other client of the store may set the key: the ranks, the process that serves it, the one that started them."""
+    """Any other client of the store may set the key: the ranks, the process that serves the store, their parent."""
     if edge := _with_rank_that_ended(job, key, "a key of the store"):
         return edge
     dead = dead_relatives(job, key[0], certain=False)

@@ -1,8 +1,8 @@
-"""Waits of torch.distributed.rpc: for the answer to a call, and for the others to reach the shutdown.
+"""Waits of torch.distributed.rpc: for the reply to a call, and for the other processes to reach the shutdown.
 
-Native threads move messages, serve calls and hand over answers; they have Python frames only while they run a user
+Native threads transfer messages, serve calls and deliver replies; they have Python frames only while they run a user
 function (`_run_function` of torch/distributed/rpc/internal.py). So the absence of other Python threads means nothing: a
-process in `rpc.shutdown` serves all the while.
+process in `rpc.shutdown` keeps serving.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 
 
 def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Threads of other processes that run a remote call. If there are none, the crashed processes; else it is on its
-    way.
+    """Threads of other processes that run a remote call, and crashed processes. If there are none, the call or its reply is
+    still in transit: `None`.
     """
     words = job.wait_state(key).words
     serving = [thread for pid in _others(job, key) for thread in job.threads(pid) if _serves(job, thread)]
@@ -33,7 +33,7 @@ def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """All other processes have to reach it too."""
+    """All other processes have to reach the shutdown too."""
     absent = [pid for pid in _others(job, key) if job.wait_state((pid, pid)).kind is not Wait.REMOTE_END]
     if dead := dead_relatives(job, key[0], certain=True):
         return WaitEdge(tuple(dead), every=True, words="the shutdown of rpc with a process that ended")

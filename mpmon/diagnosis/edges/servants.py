@@ -24,7 +24,7 @@ _LOADER = "dataloader worker"
 
 
 def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The worker with the next batch in order; else all that have work: the others are legitimately idle."""
+    """The worker with the next batch in order; else all workers that have work, since the others are legitimately idle."""
     if has_mail(job, key):
         return None
     workers = _loader_workers(job, key)
@@ -41,7 +41,7 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if gone:
         return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers and (started := [(pid, pid) for pid in job.helpmates(key[0])]):
-        # A worker that is still importing does not look like one yet.
+        # A process that is still importing is not recognised as a worker yet.
         return WaitEdge(tuple(started), words="next batch")
     if not workers:
         return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
@@ -101,8 +101,8 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A task in the queue of an executor waits for its threads, any of them; where each waits for such a task, each needs all
-    the others, of which the next one stands for all.
+    """A task queued in an executor waits for any of the executor's threads. If all of these wait for such queued tasks, each
+    needs another one: the edge then leads to the next thread, so that they form a cycle.
     """
     threads = job.queued_for(key)
     if not threads:
@@ -117,23 +117,23 @@ def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def pool_workers(job: JobState, pid: int) -> list[int]:
-    """Workers of its pools by their frames; if none is known, any child may be one."""
+    """The workers of the process's pools, by their frames; if none is recognised, any child made by multiprocessing may be
+    one.
+    """
     children = job.clients.get(pid, ())
     workers = [child for child in children if job.role(child).kind in POOL_WORKERS]
     return workers or [child for child in children if job.role(child).kind == "process"]
 
 
 def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """Other threads of its process that run tasks of an executor, or of a `multiprocessing.pool.ThreadPool`."""
+    """The process's other threads that run tasks of an executor, or of a `multiprocessing.pool.ThreadPool`."""
     others = [other for other in job.threads(key[0]) if other not in (key, (key[0], key[0]))]
     found = [(other, context(job.stacks.get(other))) for other in others]
     return [other for other, row in found if row and row[0] in (Context.EXECUTOR_THREAD, Context.POOL_WORKER)]
 
 
 def _loops(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """For a future, which need not belong to a pool: other threads with an event loop, whose coroutines provide results
-    too.
-    """
+    """For a future, which need not belong to a pool: other threads in an event loop, since coroutines provide results too."""
     if job.wait_state(key).kind is not Wait.FUTURE_RESULT:
         return []
     return [other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP]
@@ -159,7 +159,7 @@ def _delivered(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _feeding(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
-    """The pool's thread that hands tasks out, blocked in the iterable that the program gave it."""
+    """The pool's thread that hands out tasks, blocked in the iterable that the program passed in."""
     threads = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
     return tuple(other for other in threads if (stack := job.stacks.get(other)) and has(stack, *_HANDS_OUT))
 
@@ -187,12 +187,12 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Targets that may complete one of its futures: another thread, a busy worker, a child, else an external party."""
+    """Targets that may complete one of the loop's futures: another thread, a busy worker, a child, else an external party."""
     others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
     threads = [other for other in others if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
     words = job.wait_state(key).words
-    # One of its own sockets only wakes it up.
+    # The socket whose other end it has itself is only its wake-up socket.
     items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
     ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
@@ -221,5 +221,5 @@ def _idle_words(job: JobState, pids: Iterable[int]) -> str:
 
 
 def _service_busy(job: JobState, pid: int) -> bool:
-    """The thread that delivers results runs, so it may be about to deliver this one."""
+    """The thread that delivers results is making progress, so it may be about to deliver the awaited one."""
     return any(job.motion(key) is Motion.PROGRESSING for key in job.threads(pid) if is_deliverer(job, key))

@@ -1,4 +1,4 @@
-"""Waits inside a library of which only this is known: it runs code of the user's, see `shapes`."""
+"""Waits inside a library about which nothing is known except that it runs user code, see `shapes`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from mpmon.model import Stack
 _ASKS = frozenset({
     Wait.CONDITION, Wait.FUTEX, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
 })  # fmt: skip
-"""A client's kind of wait, by frames and kernel. An event loop serves; a socket may lead anywhere."""
+"""Kinds of wait that a client may be in. An event loop serves rather than asks; a socket may lead anywhere."""
 
 
 def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The tasks of the library that a thread is inside, if all of them stand still; `None` if one moves, or there is
-    none.
-    """
+    """The tasks run by the library that a thread waits in, if all of them stand still; `None` if one may make progress."""
     packages = job.shape(key).asks
     past = job.thread_history(key)
     if not packages or past is None or not _asks(job, key) or share(past.samples) > POLLS_SHARE:
@@ -47,15 +45,15 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> WaitEdge | None:
-    """A task that no worker of the library has begun: it lacks something that is never released, or its result was
-    lost.
+    """The task that the thread waits for has not been begun by any worker: it lacks a resource that is never released, or its
+    result was lost.
     """
     others = (other for other in job.stacks if other != key and job.role(other[0]).kind not in HELPERS)
     workers = {other: found for other in others if (found := packages & _served(job, other))}
     idle = [other for other in workers if job.wait_state(other).idle and job.is_alive(other[0])]
     asks = any(is_user(frame.file) for frame in job.stacks[key].frames)
     if any(_is_beside(job, other, idle) and not job.wait_state(other).idle for other in workers):
-        # A task that is a C function, or a library's, has no user frame.
+        # A worker is busy: a task that is a C function or a library function has no user frame.
         return None
     if not asks or not idle or job.tasks or not job.is_on_one_machine:
         # The main thread of a library's own program waits for requests like its workers.
@@ -70,7 +68,7 @@ def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> Wai
 
 
 def _is_beside(job: JobState, key: ThreadKey, idle: list[ThreadKey]) -> bool:
-    """It does what the idle ones do, by its outermost calls: it is one of them."""
+    """The thread is a worker like the idle ones, since it shares their outermost calls."""
     return any(_begin_alike(job.stacks[key], job.stacks[other]) for other in idle)
 
 
@@ -81,12 +79,12 @@ def _begin_alike(one: Stack, other: Stack) -> bool:
 
 
 _OUTERMOST = 4
-"""Calls that show a thread's purpose: two of `threading`, and two of the library."""
+"""Number of calls that identify a thread's purpose: two of `threading`, and two of the library."""
 
 
 def _served(job: JobState, key: ThreadKey) -> frozenset[str]:
-    """The packages that a thread serves; for a main thread also those that its parent's main thread serves, whose
-    worker it is.
+    """The packages that a thread serves; for a main thread also those of its parent process's main thread, whose worker it
+    may be.
     """
     pid, tid = key
     parent = job.processes[pid].ppid
@@ -95,21 +93,21 @@ def _served(job: JobState, key: ThreadKey) -> frozenset[str]:
 
 
 def _was_busy(job: JobState, pid: int) -> bool:
-    """It used a CPU lately, in more rounds than a garbage collection takes."""
+    """The process used a CPU lately, in more rounds than a garbage collection takes."""
     life = job.history.life(job.processes[pid])
     return life is not None and len(life.busy_at) == LEAST_SIGNS and life.busy_at[0] > job.now - IDLE_S
 
 
 def _was_idle(job: JobState, key: ThreadKey) -> bool:
-    """Every recent sample found it waiting for work, and there were some."""
+    """The thread has been watched for long enough, and every recent sample found it waiting for work."""
     past = job.thread_history(key)
     lately = [sample for sample in past.samples if sample.at > job.now - IDLE_S] if past else []
     return bool(past) and past.first_at <= job.now - IDLE_S and all(sample.wait_state.idle for sample in lately)
 
 
 def _asks(job: JobState, key: ThreadKey) -> bool:
-    """It waits like a client; or it is the main thread of a library's own program, whose requests come from such
-    clients.
+    """The thread waits like a client; or it is the main thread of a library's own program, which gets its requests from
+    such clients.
     """
     kind = job.wait_state(key).kind
     serves = kind is Wait.POLL and key[0] == key[1] and not any(is_user(frame.file) for frame in job.stacks[key].frames)

@@ -21,12 +21,12 @@ from mpmon.model import Frame, LockUse
 
 
 def gil_owner(job: JobState, key: ThreadKey) -> ThreadKey | None:
-    """The thread that keeps the GIL from a thread that wants it."""
+    """The thread that holds the GIL while this thread waits for it."""
     return job.gil_owner(key) if _asks_for_gil(job, key) else None
 
 
 def starves_others(job: JobState, key: ThreadKey) -> bool:
-    """A thread that owns the GIL in every sample, while others of its process wait for it in vain."""
+    """The thread holds the GIL in every sample, while other threads of its process wait for it in vain."""
     stack = job.stacks.get(key)
     if stack is None or not stack.owns_gil:
         return False
@@ -34,8 +34,8 @@ def starves_others(job: JobState, key: ThreadKey) -> bool:
 
 
 def _asks_for_gil(job: JobState, key: ThreadKey) -> bool:
-    """It waits in a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its C
-    frames say so, since the kernel may have found it between two such waits.
+    """The thread waits for the GIL: it is in a timed wait of milliseconds, as `take_gil` of CPython's ceval_gil.c makes, or
+    its C frames say so, since the kernel's row may fall between two such waits.
     """
     blocked, fact = job.blocked.get(key), job.native_facts.get(key)
     wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
@@ -52,7 +52,7 @@ def gil_edge(job: JobState, owner: ThreadKey) -> WaitEdge:
 
 
 def kept_by_gil(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A thread holds the GIL while it waits for a file lock that its own process holds through another open file: the
+    """The thread holds the GIL while it waits for a file lock that its own process holds through another open file: the
     thread that took the lock needs the GIL to release it.
     """
     if job.motion(key) is not Motion.NOT_SCHEDULED:
@@ -90,7 +90,7 @@ def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
 
 
 def _runs_module(job: JobState, key: ThreadKey, name: str) -> bool:
-    """It has the lock of a module, and has reached its code."""
+    """The thread holds the module's import lock and is executing the module's code."""
     stack = job.stacks.get(key)
     if stack is None:
         return False
@@ -111,9 +111,9 @@ def thread_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not targets:
         return _taken_before_fork(job, key, lock) if lock else None
     names = several([f"thread {job.thread_name(target)}" for target in targets])
-    # Of several holders only one can be the true one: the others released it inside their blocks.
+    # Of several holders only one can be real: the others released the lock inside their `with` blocks.
     exact = len(targets) == 1 and all(use.exact for use in (*holders, *job.lock_waiters(lock)))
-    # After a fork a new thread may get the ident of one that was not copied.
+    # After a fork, a new thread may get the ident of a parent thread that was not copied.
     exact = exact and not (job.is_forked(key[0]) and holders[0].function is None)
     exact = exact and not _may_be_released(job, key, holders[0])
     words, evidence = f"a lock held by {names}", _holding(job, holders[0])
@@ -121,8 +121,8 @@ def thread_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _may_be_released(job: JobState, key: ThreadKey, use: LockUse) -> bool:
-    """Any thread may release a `Lock` that another took; only its owner an `RLock`. A thread that is at work, or that
-    sleeps until a time of its own, may still do it.
+    """Another thread may yet release the lock: a `Lock` can be released by any thread, an `RLock` only by its owner. A thread
+    that is at work or asleep may still do so.
     """
     others = [other for other in job.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
@@ -142,7 +142,7 @@ def _holding(job: JobState, use: LockUse) -> str:
 
 
 def _taken_before_fork(job: JobState, key: ThreadKey, lock: str) -> WaitEdge | None:
-    """A lock that was copied locked: the thread that locked it is not in this process."""
+    """A lock that was copied by a fork while locked: the thread that locked it does not exist in this process."""
     holders = job.holders_before_fork(key[0], lock)
     if not holders:
         return None
@@ -166,7 +166,7 @@ def _taken_before_fork(job: JobState, key: ThreadKey, lock: str) -> WaitEdge | N
 def _held_at_fork(job: JobState, pid: int, lock: str) -> bool:
     """The parent's thread that holds the parent's lock has not run since before the child was made.
 
-    Otherwise it may have taken it later, and in the child a thread of the child may have taken the copy.
+    Otherwise the parent's thread may have taken the lock later, and a thread of the child may have taken the copy.
     """
     process = job.processes[pid]
     holders = job.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
@@ -185,7 +185,7 @@ def native_mutex(job: JobState, key: ThreadKey) -> WaitEdge | None:
     edge = other_threads(job, key)
     if edge is None or not (job.is_native(key) or job.may_be_native(key)):
         return edge
-    # A library's own threads work on its behalf, and no Python frame shows it.
+    # A library's native threads may be working for the waiter, which no Python frame shows.
     if job.natives_at_work(key[0]):
         return None
     if loops := job.native_loops(key[0]):
@@ -202,14 +202,14 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A lock, condition or queue between threads: any other Python thread of the process that is not itself idle."""
     words = job.wait_state(key).words
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
-    # The waiter itself among many targets makes no difference, and lets all waiters share one tuple.
+    # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if job.wait_state(key).kind in _MAY_BE_ASKED and _listens(job, key[0]):
         return WaitEdge((*others, _CLIENT), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
         return WaitEdge(others, words=words)
     if _gives_up(job, key) and (children := job.helpmates(key[0])):
-        # Between two such waits it may check the processes it started.
+        # Between two short timed waits, the thread may check the processes it started.
         busy = tuple((pid, pid) for pid in children if not job.wait_state((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
     if _limit_ends_it(job, key):
@@ -220,15 +220,15 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
-    """No thread has to end it: its wait has a time limit, after which it did something else, or it is not yet known
-    what it does then.
+    """No thread has to end the wait: it has a time limit, after which the thread did something else before, or may do
+    something as yet unknown.
     """
     of_python = job.wait_state(key).kind in _MAY_BE_ASKED and pause_s(job.blocked.get(key)) is not None
     return of_python and (not takes_up_again(job, key) or signs_of_life(job, key) is not None)
 
 
 def takes_up_again(job: JobState, key: ThreadKey) -> bool:
-    """It was found in the same wait before it last ran."""
+    """The thread was found in the same wait before it last ran, so it renews that wait."""
     past, blocked, wait_state = job.thread_history(key), job.blocked.get(key), job.wait_state(key)
     ran_at = blocked.ran_at if blocked else None
     before = [sample.wait_state for sample in past.samples if ran_at is not None and sample.at < ran_at] if past else []
@@ -236,25 +236,25 @@ def takes_up_again(job: JobState, key: ThreadKey) -> bool:
 
 
 def _gives_up(job: JobState, key: ThreadKey) -> bool:
-    """Its wait has a short time limit, so its loop continues by itself."""
+    """The wait has a short time limit, so the thread's loop continues by itself."""
     seconds = pause_s(job.blocked.get(key))
     return seconds is not None and seconds <= RETRY_S
 
 
 _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
-"""Waits that the thread which serves the next request may end: for an item, or for an event."""
+"""Waits, for an item or an event, that may be ended by a thread handling the next incoming request."""
 
 
 def _listens(job: JobState, pid: int) -> bool:
-    """One of its threads is legitimately idle, and accepts connections that may make it call the user's code."""
+    """A thread of the process is legitimately idle and accepts connections, on which it may call user code."""
     threads = (other for other in job.threads(pid) if not in_call(job.stacks.get(other), SERVES_ITSELF))
     idle = (other for other in threads if job.wait_state(other).idle)
     return any(item.listens for other in idle for item in job.waits_on(other))
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
-    """Without threads that only report from time to time that they live; the same tuple for many waiters. An event may
-    never be set, only to keep the main thread waiting while such threads do all the work.
+    """Drops threads that only report from time to time that they are alive; many waiters share one tuple. Not for an event
+    wait: an event that is never set may merely keep the main thread waiting while such threads do all the work.
     """
     if job.in_event(key) or not any(only_beats(job, other) for other in threads):
         return threads
@@ -266,7 +266,7 @@ _PRIVATE = 0x80
 
 
 def _is_left_alone(job: JobState, key: ThreadKey) -> bool:
-    """The only thread of its process waits, without a time limit, in a lock or a barrier of native threads."""
+    """The only thread of the process waits, without a time limit, in a lock or a native barrier."""
     fact, blocked = job.native_facts.get(key), job.blocked.get(key)
     if fact is None or blocked is None or blocked.syscall != "futex" or len(blocked.args) < 2:
         return False

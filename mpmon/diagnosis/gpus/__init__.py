@@ -4,8 +4,8 @@ The driver's lists are the truth about where a context is; the environment is a 
 
 - `shares`: how much of each device a process uses, alone and together with its workers;
 - `visible`: cuda:N, by CUDA_VISIBLE_DEVICES as the process had it at its start;
-- `joins`: the same over a `JobState`, for the topics of `mpmon.diagnosis.remarks`: who uses a device, whose device it is, what it
-  did in the last minutes.
+- `joins`: the same over a `JobState`, for the topics of `mpmon.diagnosis.remarks`: which processes use a device, which rank
+  owns it, its readings of the last minutes.
 """
 
 from mpmon.diagnosis.gpus.shares import Device, Share, branches, device_of

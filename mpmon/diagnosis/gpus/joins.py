@@ -42,12 +42,12 @@ class Gpus:
 
     @cached_property
     def contexts(self) -> tuple[GpuProcess, ...]:
-        """What the driver attributes to processes of the job."""
+        """The contexts that the driver attributes to processes of the job."""
         return tuple(row for row in self._snapshot.gpu_processes if is_named(row) and row.pid in self._tables.processes)
 
     @cached_property
     def strangers(self) -> tuple[GpuProcess, ...]:
-        """What it attributes to others."""
+        """The contexts that the driver attributes to processes outside the job."""
         return tuple(
             row for row in self._snapshot.gpu_processes if is_named(row) and row.pid not in self._tables.processes
         )
@@ -131,7 +131,7 @@ class Gpus:
 
     @cached_property
     def owners(self) -> dict[Device, tuple[int, ...]]:
-        """The heads whose own device it is."""
+        """The heads that own each device."""
         found: dict[Device, list[int]] = defaultdict(list)
         for head, device in self.own.items():
             found[device].append(head)
@@ -147,7 +147,7 @@ class Gpus:
         return [gpu for gpu in self._since(gpu_uuid, since) if gpu.read_at <= until][::-1]
 
     def latest(self, gpu_uuid: str, count: int, since: float) -> list[Gpu]:
-        """The last so many of them, oldest first."""
+        """The last `count` readings of a device since that moment, oldest first."""
         return list(islice(self._since(gpu_uuid, since), count))[::-1]
 
     def _since(self, gpu_uuid: str, since: float) -> Iterator[Gpu]:
@@ -198,7 +198,7 @@ class Gpus:
         return {pid: tuple(sorted(names)) for pid, names in found.items()}
 
     def has_open(self, pid: int, gpu: Gpu) -> bool:
-        """It has the file of that device open: the driver numbers files as NVML does devices, by PCI bus."""
+        """The process has that GPU's device file open: the driver numbers device files by PCI bus, as NVML does devices."""
         return f"/dev/nvidia{gpu.index}" in self.opened.get(pid, ())
 
     def is_listed(self, gpu: Gpu) -> bool:

@@ -28,17 +28,17 @@ class Share(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def device(self) -> Device:
-        """Where."""
+        """The device it is on."""
         return (self.gpu_uuid, self.mig_instance, self.compute_instance)
 
 
 def device_of(row: GpuProcess) -> Device:
-    """Where its context is."""
+    """The device that a context is on."""
     return (row.gpu_uuid, row.mig_instance, row.compute_instance)
 
 
 def is_named(row: GpuProcess) -> bool:
-    """Its pid means the same here as to the driver."""
+    """The row's pid is valid in this pid namespace."""
     return "pid" not in row.reasons
 
 

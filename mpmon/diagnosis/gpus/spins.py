@@ -49,7 +49,7 @@ class Spin(msgspec.Struct, frozen=True, gc=False):
 
 
 def spins(job: JobState) -> tuple[Spin, ...]:
-    """Of all devices whose values are known."""
+    """One row per spinning device, of all devices with known values."""
     return tuple(spin for gpu in job.gpus.fresh if (spin := _spin(job, gpu)))
 
 
@@ -77,7 +77,7 @@ def _spin(job: JobState, gpu: Gpu) -> Spin | None:
 
 
 def _heads(job: JobState, gpu: Gpu) -> tuple[int, ...]:
-    """The processes that keep it busy; empty if it may be another one."""
+    """The processes that keep the device busy; empty if another process may be doing so."""
     rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found]
     busy = [row for row in rows if row.sm_percent is None or row.sm_percent > GPU_IDLE_SM_PERCENT]
     pids = tuple(dict.fromkeys(row.pid for row in busy))
@@ -86,12 +86,12 @@ def _heads(job: JobState, gpu: Gpu) -> tuple[int, ...]:
 
 
 def _is_still(job: JobState, head: int) -> bool:
-    """Neither its main thread nor any other Python thread that is not idle makes progress."""
+    """Neither the main thread nor any other Python thread that is not idle makes progress."""
     return all(job.motion(key) in _STILL for key in {(head, head), *job.working_threads(head)})
 
 
 def _level(job: JobState, gpu: Gpu, since: float) -> float | None:
-    """Its power while its ranks moved and it was busy, watts."""
+    """The device's power, watts, while it was busy and its ranks made progress."""
     before = job.gpus.readings(gpu.uuid, 0.0, since)
     watts = [
         row.power_watts for row in before

@@ -1,7 +1,7 @@
-"""cuda:N of a process: what CUDA shows it, by its environment. A hint, because /proc has only the initial environment.
+"""Which device is cuda:N for a process, by its environment. A hint, because /proc has only the initial environment.
 
-What a program changes in `os.environ` later is not seen in /proc; so if the driver lists a context on a device that the
-environment does not name, the result is unknown.
+Later changes to `os.environ` are not visible in /proc; so if the driver lists a context on a device that the environment
+does not name, the result is unknown.
 
 The grammar of CUDA_VISIBLE_DEVICES, as in torch/cuda/__init__.py (`_parse_visible_devices`) and in the section "CUDA
 Environment Variables" of the CUDA Programming Guide: numbers, or UUIDs of GPUs, or UUIDs of MIG instances, with commas
@@ -33,12 +33,12 @@ class Visible(msgspec.Struct, frozen=True, gc=False):
     """What CUDA shows one process."""
 
     uuids: tuple[str, ...] | None = None
-    """Of GPUs or MIG instances, in CUDA's order: the first is cuda:0; `None` if unknown."""
+    """UUIDs of GPUs or MIG instances, in CUDA's order: the first is cuda:0; `None` if unknown."""
     reason: str = ""
-    """Why it cannot."""
+    """Why the list is unknown."""
 
     def uuid(self, number: int) -> str | None:
-        """That of cuda:`number`; `None` where there is none, as with a negative one, or where it cannot be told."""
+        """The UUID of cuda:`number`; `None` if there is no such device (negative numbers too), or if it is unknown."""
         return self.uuids[number] if self.uuids is not None and 0 <= number < len(self.uuids) else None
 
 
@@ -103,13 +103,13 @@ def _shown(
 
 
 def _said(process: Process) -> object:
-    """All that `visible` reads of a process."""
+    """All inputs that `visible` takes from a process, as a cache key."""
     environment = process.environment
     return environment is None or tuple(map(environment.get, _VARIABLES)), process.namespace_pid is None, process.host
 
 
 def _numbers(shown: Visible, uuids: Sequence[str | None]) -> list[Ordinal]:
-    """The places of these devices, which the process uses."""
+    """The CUDA numbers of these devices, on which the process has contexts."""
     if shown.uuids is None:
         return [Ordinal(reason=shown.reason)] * len(uuids)
     if any(uuid not in shown.uuids for uuid in uuids):

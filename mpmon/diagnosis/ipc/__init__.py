@@ -2,8 +2,8 @@
 
 - `ground`: the joins over one snapshot;
 - `queues`, `names`: one view per queue: its content, producers, consumers, waiters, lock holders, and name;
-- `exports`, `lost`: one view per transfer of CUDA memory that is not released yet, how much each process holds of which
-  producer, and which transfers no process will ever receive;
+- `exports`, `lost`: one view per transfer of CUDA memory that is not released yet, how much memory of each producer each
+  process holds, and which transfers no process will ever receive;
 - `segments`: which processes share CUDA memory of expandable segments;
 - `memory`: /dev/shm, its users, and files left behind there;
 - `views`: the rows of the above.
@@ -69,7 +69,7 @@ class Ipc:
 
     @cached_property
     def pairs(self) -> tuple[PairView, ...]:
-        """How much CUDA memory each process holds of which producer."""
+        """How much CUDA memory of each producer each process holds."""
         return pairs(self.exports)
 
     @cached_property
@@ -84,6 +84,6 @@ class Ipc:
 
 
 def of(observation: Observation) -> Ipc:
-    """Of what a view is handed."""
+    """The same for an observation, which is what views of the screen get."""
     diagnosis = observation.diagnosis
     return Ipc(observation.snapshot, roles_of(diagnosis.processes), diagnosis.queue_parts)

@@ -29,7 +29,7 @@ def exports(ground: Ground) -> tuple[ExportView, ...]:
 
 
 def pairs(views: Iterable[ExportView]) -> tuple[PairView, ...]:
-    """How much each process holds of which producer, largest first."""
+    """How much memory of each producer each process holds, largest first."""
     held: dict[tuple[int, int], list[ExportView]] = defaultdict(list)
     for view in views:
         for consumer in view.consumers if view.state in (HELD, HELD_BY_DEAD, REBUILT_TWICE) else ():
@@ -48,7 +48,7 @@ def _pair(producer: int, consumer: int, blocks: list[ExportView]) -> PairView:
 
 
 def most_common(names: Iterable[str | None]) -> str | None:
-    """The most frequent one."""
+    """The most frequent name; `None` if there is none."""
     counted = Counter(name for name in names if name)
     return counted.most_common(1)[0][0] if counted else None
 
@@ -57,7 +57,7 @@ def most_common(names: Iterable[str | None]) -> str | None:
 
 
 def _told(ground: Ground, record: ExportRecord) -> ExportView | None:
-    """`None` for a transfer that was released and is only its producer's memory again."""
+    """The view of a recorded transfer; `None` if it was released and the memory is its producer's alone again."""
     file = ground.refcounters.get(record.file)
     count = _count(ground, file, record.slot)
     if count == 0 and record.dropped_at is None:
@@ -108,7 +108,7 @@ def _is_alive(ground: Ground, pid: int) -> bool:
 
 
 def _blind(ground: Ground, record: ExportRecord) -> str:
-    """Processes that could have it without a record of it; empty if there are none."""
+    """Processes that could have the transfer without a record of it, in words; empty if there are none."""
     readers = {row.pid for row in ground.holders.get(record.object or "", ()) if row.reads}
     others = readers if record.object and readers else ground.processes.keys()
     for pid in sorted(others):

@@ -14,7 +14,7 @@ from mpmon.diagnosis.thresholds import LOST_AFTER_S, RECEIVED_WITHIN_S
 def never_received(
     ground: Ground, views: Iterable[ExportView], queues: Iterable[QueueView]
 ) -> Iterator[tuple[ExportView, str]]:
-    """Those, each with the reason."""
+    """Each transfer that no process will ever receive, with the reason."""
     waiting = [view for view in views if view.state == IN_FLIGHT and (view.age_s or 0.0) >= RECEIVED_WITHIN_S]
     by_id = {queue.id: queue for queue in queues} if waiting else {}
     for view in waiting:

@@ -13,7 +13,7 @@ class LockView(Row, frozen=True, kw_only=True, omit_defaults=False):
     holders: tuple[Pid, ...] = ()
     """Pids, as far as known."""
     orphaned: bool = False
-    """It is taken, but by the acquire counts no living process holds it: its holder ended without releasing it."""
+    """The lock is taken, but by the acquire counts no living process holds it: its holder ended without releasing it."""
 
 
 class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -73,7 +73,7 @@ class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
     limbo: bool = False
     """The producer no longer uses it: the memory stays allocated only because it is not released."""
     synced: bool = False
-    """It was sent with a full synchronization of the stream, because no events were left."""
+    """The transfer synchronized the whole stream, because no events were left."""
     sent_at: float | None = None
     released_s: float | None = None
     """For how long its count has been 0."""
@@ -102,7 +102,7 @@ class SharerView(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Storages it has mapped."""
     storages: int = 0
     created_bytes: int = 0
-    """Of existing storages that it made, whichever process has them."""
+    """Bytes of existing storages that the process created, whichever process has them."""
     created: int = 0
     descriptors: int | None = None
     descriptors_limit: int | None = None
@@ -140,4 +140,4 @@ class MemoryView(Row, frozen=True, kw_only=True, omit_defaults=False):
     in_transit_bytes: int = 0
     orphans: tuple[LeftoverView, ...] = ()
     others: tuple[SystemView, ...] = ()
-    """Those that other processes of the job see."""
+    """Other /dev/shm file systems that processes of the job see."""

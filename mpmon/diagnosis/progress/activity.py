@@ -1,8 +1,8 @@
-"""Signs of life: what a process that seems to loop without progress did for others meanwhile.
+"""Signs of life: visible effects of a process that seems to loop without progress.
 
-A trainer that polls may be waiting for its own progress. It is alive if, while mpmon watched, its children came or
-went, a now idle service process was given work, a process it started made progress, another process works that it may
-wait for, or its I/O counters or memory kept growing. Re-reading a file that does not change is polling, not progress;
+A trainer that polls may be polling for work it caused. It counts as alive if, while mpmon watched, children of it started
+or ended, a now idle service process was given work, a process it started made progress, a process it may be waiting for
+is at work, or its I/O counters or memory kept growing. Re-reading a file that does not change is polling, not progress;
 so is rewriting the same data during interpreter shutdown.
 """
 
@@ -20,11 +20,11 @@ from mpmon.model import Handle
 
 
 def signs_of_life(job: JobState, key: ThreadKey, *, but_messages: bool = False) -> str | None:
-    """What shows that a thread's process makes progress, in words; `None` if nothing does. With `but_messages`, writing
-    shows nothing, for it may only report that it is alive.
+    """The sign that a thread's process makes progress, in words; `None` if there is none. With `but_messages`, writing does
+    not count, because it may only report that the process is alive.
     """
     pid = key[0]
-    # What a single row tells is checked first.
+    # Cheap checks on a single row come first.
     life = job.history.life(job.processes[pid])
     only_reads = but_messages or (life is not None and _writes_nothing(job, key, life))
     reads = life is not None and _goes_on(life.read_at if only_reads else life.io_at, job.now)
@@ -51,7 +51,7 @@ def signs_of_life(job: JobState, key: ThreadKey, *, but_messages: bool = False) 
 
 
 def _writes_nothing(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
-    """What its process wrote lately came from other threads, such as one that reports every second that all are alive."""
+    """The process's recent writes came from other threads, such as one that reports every second that all are alive."""
     past = job.thread_history(key)
     samples = [sample for sample in (past.samples if past else ()) if sample.stack and sample.stack.wrote is not None]
     since = samples[0].at if samples else job.now
@@ -62,12 +62,12 @@ def _writes_nothing(job: JobState, key: ThreadKey, life: ProcessActivity) -> boo
 
 
 def _keeps_growing(life: ProcessActivity, now: float) -> bool:
-    """Its memory reaches new highs again and again: it makes something, unlike a loop without progress."""
+    """The process's memory repeatedly reaches new maxima, unlike in a loop without progress."""
     return life.grew_rounds >= LEAST_SIGNS and life.grew_at is not None and now - life.grew_at <= PATIENCE_S
 
 
 def _only_asks(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
-    """It gets the same answer each time, closes what it reads before it sleeps, and writes no more than messages."""
+    """The thread gets the same answer each time, keeps no file open for reading while it sleeps, and writes only messages."""
     since = job.asks_since(key)
     if since is None:
         return False
@@ -76,8 +76,8 @@ def _only_asks(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
 
 
 def _only_repeats(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
-    """The interpreter shuts down and waits for an executor's task that reads nothing, keeps nothing open, and in which
-    nothing changes: it has nothing left to complete.
+    """The interpreter shuts down and waits for an executor's task in which nothing changes, which reads nothing and has no
+    file open: the task has nothing left to complete.
     """
     past, found = job.thread_history(key), context(job.stacks.get(key))
     at_exit = job.wait_state((key[0], key[0])).kind is Wait.EXIT
@@ -88,17 +88,17 @@ def _only_repeats(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
 
 
 def _opened(job: JobState, pid: int) -> list[Handle]:
-    """The files a process has open, except those that messages go to."""
+    """The files a process has open, except its standard streams."""
     rows = (row for row in job.snapshot.handles if row.pid == pid and row.object.startswith("file:"))
     return [row for row in rows if row.fd not in STANDARD_STREAMS]
 
 
 STANDARD_STREAMS = range(3)
-"""Destinations of messages."""
+"""Descriptors that messages go to."""
 
 
 def _helpers(job: JobState, pid: int) -> Iterator[int]:
-    """The processes it started that work by themselves, and theirs; a job may be a chain of a thousand."""
+    """The process's `helpmates`, recursively, without recursion: a job may be a chain of a thousand processes."""
     seen, found = {pid}, [pid]
     for each in found:
         new = [helper for helper in job.helpmates(each) if helper not in seen]
@@ -108,7 +108,7 @@ def _helpers(job: JobState, pid: int) -> Iterator[int]:
 
 
 def _gets_on(job: JobState, pid: int) -> bool:
-    """It makes progress, or uses a CPU while its frames cannot be compared."""
+    """The process makes progress or, if its frames cannot be read, keeps using a CPU or doing I/O."""
     key, life = (pid, pid), job.history.life(job.processes[pid])
     if job.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP) and not job.wait_state(key).idle:
         return True
@@ -116,7 +116,7 @@ def _gets_on(job: JobState, pid: int) -> bool:
 
 
 def _works(life: ProcessActivity, now: float) -> bool:
-    """It keeps reading or writing, or computing."""
+    """The process keeps reading, writing or computing."""
     return _goes_on(life.io_at, now) or _goes_on(life.busy_at, now)
 
 
@@ -131,7 +131,7 @@ def parent_of(job: JobState, pid: int) -> int | None:
 
 
 def was_fed(job: JobState, pid: int) -> bool:
-    """An idle service process that ran more often than its wait's time limit explains."""
+    """An idle service process was given work: it ran more often than the renewals of its timed wait explain."""
     key = (pid, pid)
     past, blocked = job.thread_history(key), job.blocked.get(key)
     if past is None or blocked is None:

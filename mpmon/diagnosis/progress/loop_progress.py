@@ -1,9 +1,9 @@
 """Does top-level code loop without progress?
 
 A training loop may compute as long as it likes, and nearly always something shows its progress: an iterator, a counter,
-a queue that gets shorter, a changed matrix. A search that never finds its goal computes as well: the calls around it
-stay the same, and nothing its variables lead to is new. Numbers in plain variables may go up and down, as in a random
-search. That is a strong hint and no proof. If something cannot be seen, the loop is assumed to make progress.
+a queue that gets shorter, a changed matrix. A search that never finds its goal computes as well, but the calls around it
+stay the same, and no object reachable from its variables takes a new value. Plain numbers may go up and down, as in a
+random search. That is a strong hint, not proof. If some state cannot be read, the loop is assumed to make progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
-"""The position of an iterator that is unknown, and the digest of what cannot be seen."""
+"""The position of an iterator, or the digest of an object, that could not be read."""
 
 
 def round_since(samples: Sequence[Sample]) -> float | None:
@@ -39,7 +39,7 @@ def round_since(samples: Sequence[Sample]) -> float | None:
 
 
 def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: float) -> float | None:
-    """The same for stacks that all are in one call at this place."""
+    """The same for stacks that are all in one call at this depth."""
     read = [stack for stack in stacks if _is_read(stack)]
     if _goes_through(read, depth) or _hides(read, depth) or not _shows(read, depth):
         return None
@@ -51,7 +51,7 @@ def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: fl
 
 
 def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
-    """A call or a loop inside it takes long, and something in there makes progress."""
+    """A long call or loop inside the loop makes progress."""
     lately = stacks[-ROUND_READINGS:]
     inner = _loop(lately)
     if inner is not None and inner > depth:
@@ -62,7 +62,7 @@ def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
 
 
 def _is_read(stack: Stack) -> bool:
-    """The positions of its loops are known, and what its variables lead to."""
+    """Both the iterator positions and the objects reachable from the variables were read."""
     return stack.turns is not None and stack.contents is not None
 
 
@@ -85,12 +85,14 @@ def _whole(stacks: list[Stack]) -> list[Stack]:
 
 
 def _computes(sample: Sample) -> bool:
-    """It was on a CPU."""
+    """The thread was on a CPU."""
     return sample.on_cpu and sample.stack is not None
 
 
 def _loop(stacks: list[Stack]) -> int | None:
-    """Place, from the outermost, of the first call in which anything changes, if it is the same call in all samples."""
+    """Depth, counted from the outermost, of the first call in which anything changes; `None` unless it is the same call in
+    all samples, and user code is on the way to it.
+    """
     calls = [stack.frames[::-1] for stack in stacks]
     shallowest = min(map(len, calls))
     same = next((at for at in range(shallowest) if len({_picture(frames[at]) for frames in calls}) > 1), shallowest - 1)
@@ -99,9 +101,9 @@ def _loop(stacks: list[Stack]) -> int | None:
 
 
 def _comes_back(stacks: list[Stack]) -> bool:
-    """Lines further up follow lines further down; in a loop that leaves everything unchanged, instructions do.
+    """The thread jumps back to earlier lines; or, in a loop in which no variable changes, to earlier instructions.
 
-    Native code that takes its time stays where it is.
+    Long-running native code stays at one place.
     """
     places = [[frame.line for frame in reversed(stack.frames)] for stack in stacks]
     moves = [(before, after) for before, after in pairwise(places) if before != after]
@@ -111,15 +113,15 @@ def _comes_back(stacks: list[Stack]) -> bool:
 
 
 def stays_in_native(stacks: Sequence[Stack]) -> bool:
-    """It was found in one call of native code that holds the GIL: no line and no variable changed, and within a reading
-    no instruction ever followed one further down, as happens in every short loop.
+    """The thread is in one native call that holds the GIL: no line and no variable changed, and no reading saw a jump back to
+    an earlier instruction, as every short Python loop shows.
     """
     pictures = {tuple(map(_picture, stack.frames)) for stack in stacks}
     return len(pictures) == 1 and not any(stack.turning for stack in stacks)
 
 
 def _is_idle(stacks: list[Stack]) -> bool:
-    """It only polls: no variable changes, not even within one turn."""
+    """The loop only polls: no variable changes, not even within one iteration."""
     plain = [[frame.plain for frame in stack.frames if is_user(frame.file)] for stack in stacks]
     return all(values == plain[0] for values in plain) and len({stack.contents for stack in stacks}) == 1
 
@@ -128,8 +130,8 @@ def _is_idle(stacks: list[Stack]) -> bool:
 
 
 def _goes_through(stacks: list[Stack], depth: int) -> bool:
-    """The iterator of a loop stays on the value stack until the loop ends; what is found there only at times is a
-    remainder.
+    """An iterator of the loop advances. A loop's iterator stays on the value stack until the loop ends; one found only in
+    some readings is a leftover.
     """
     seen = [
         {turn[0]: turn[1] for turn in stack.turns if turn[2:] == (depth,)}
@@ -144,7 +146,7 @@ def _goes_through(stacks: list[Stack], depth: int) -> bool:
 
 
 def _goes_through_lately(stacks: list[Stack]) -> bool:
-    """A long loop inside it advances."""
+    """The iterator of a long loop inside the loop advances."""
     rows = [{(turn[0], turn[2]): turn[1] for turn in stack.turns or () if len(turn) > 2} for stack in stacks]
     for name in set.intersection(*map(set, rows)):
         steps = [after[name] - before[name] for before, after in pairwise(rows)]
@@ -157,12 +159,12 @@ def _goes_through_lately(stacks: list[Stack]) -> bool:
 
 
 def _shows(stacks: list[Stack], depth: int) -> bool:
-    """The loop has at least one variable of which something is known."""
+    """At least one variable of the loop could be read."""
     return any(row[0] == depth for stack in stacks for row in stack.contents or ()) or bool(_plain(stacks, depth))
 
 
 def _hides(stacks: list[Stack], depth: int) -> bool:
-    """A variable of the loop mostly leads to what cannot be seen."""
+    """A variable of the loop could not be read in most readings."""
     hidden: Counter[int] = Counter()
     for stack in stacks:
         hidden.update(number for place, number, digest in stack.contents or () if (place, digest) == (depth, NOT_KNOWN))
@@ -186,7 +188,7 @@ def _contents(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Has
 
 
 def _last_new(series: list[tuple[float, Hashable]]) -> float:
-    """The time after which only new values appear; a repeated value means the same iteration or a torn read."""
+    """When a value last appeared after which no older one returned; a repeated value means no news or a torn reading."""
     last_place = {value: at for at, (_, value) in enumerate(series)}
     latest = accumulate((last_place[value] for _, value in series), max)
     return max(
@@ -203,7 +205,7 @@ def _texts(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Hashab
 
 
 def _counted(stacks: list[Stack], depth: int) -> Iterator[float]:
-    """When a number last advanced that only grows or only falls, except for one torn reading."""
+    """When each monotonic number last advanced; one torn reading against the trend is tolerated."""
     for name, rows in _plain(stacks, depth).items():
         signs = [(moment, (frame.trend or {}).get(name, 0)) for moment, frame in rows[1:]]
         counts = Counter(sign for _, sign in signs if sign)

@@ -2,12 +2,12 @@
 
 A thread that did not run was *not scheduled*; the kernel's counters prove it. That a thread runs proves nothing: a loop
 that retries forever runs too. So its samples are compared from the outermost frame inwards. A frame is the *same call*
-as long as function and arguments are the same. If a library called the user's code and waits for it (a DataLoader its
-dataset, a pool its task, see `waits.Context`), returning from that call is progress, and anything inside it is not: a
-worker whose `__getitem__` has another argument has moved on, one that walks through lines of the same call has not.
-Top-level code (a training loop) gets the benefit of the doubt: any change in it counts, unless it computes and loops
-without progress (`loop_progress`). So does code that will end though it takes long: native code that computes without
-the GIL, and a loop over a list or a range that advances.
+as long as function and arguments are the same. If a library called user code and waits for it (a DataLoader its dataset,
+a pool its task, see `waits.Context`), returning from that call is progress, and anything inside it is not: a worker whose
+`__getitem__` has a different argument has moved on; a worker at another line of the same call has not. Top-level code (a
+training loop) gets the benefit of the doubt: any change in it counts, unless it computes and loops without progress
+(`loop_progress`). So does long-running code that will end: native code that computes without the GIL, and a loop over a
+list or a range that advances.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Motion(Enum):
     """What a thread did in the time mpmon watched."""
 
     NOT_SCHEDULED = "not scheduled"
-    """It did not run at all."""
+    """It has not run for a while."""
     POLLING = "polling"
     """It wakes, finds nothing, and goes back to the same sleep or poll."""
     BUSY_LOOP = "busy loop"
@@ -64,7 +64,7 @@ def is_frozen(past: ThreadHistory, now: float) -> bool:
 
 
 def gets_on(found: tuple[Sample, ...]) -> Motion:
-    """What the samples of a running thread tell."""
+    """The motion of a running thread, by its samples."""
     samples = _without_outliers([sample for sample in found if sample.stack])
     if round_since(samples) is not None:
         return Motion.BUSY_LOOP
@@ -80,7 +80,7 @@ def gets_on(found: tuple[Sample, ...]) -> Motion:
 
 
 def _steps(samples: list[Sample]) -> bool:
-    """In a loop over a list or a range that has advanced after each sleep: it will end.
+    """The thread is in a loop over a list or a range that advances between its sleeps, so the loop will end.
 
     The stack of a sleeping thread is never torn, so one step is enough.
     """
@@ -91,8 +91,8 @@ def _steps(samples: list[Sample]) -> bool:
 
 
 def _computes(samples: list[Sample]) -> bool:
-    """A library's task, computing something that will end: native code, or a loop over a list or a range that advances.
-    A loop that never ends is a Python loop, and has no iterator.
+    """A library's task computes something that will end: native code, or a loop over a list or a range that advances. An
+    endless loop is a Python loop without such an iterator.
     """
     stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
     if context(stacks[-1]) is None:
@@ -101,19 +101,19 @@ def _computes(samples: list[Sample]) -> bool:
 
 
 def _advances(stacks: list[Stack]) -> bool:
-    """Lately the same iterator kept advancing; one that restarts again and again is found anywhere."""
+    """Some iterator kept advancing over recent samples; an iterator that keeps restarting is found at random positions."""
     turns = _turns(stacks)
     run = max(FEWEST_TURNS, min(len(turns), SURE_TURNS))
     return any(_grows(turns[at : at + run], least=2) for at in range(len(turns) - run + 1))
 
 
 def _turns(stacks: list[Stack]) -> list[dict[int, int]]:
-    """The recent positions of its iterators."""
+    """The recent positions of the stacks' iterators."""
     return [{turn[0]: turn[1] for turn in stack.turns} for stack in stacks if stack.turns][-RECENT_TURNS:]
 
 
 def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
-    """It never goes back, and advances often enough: a turn may take longer than the time between two samples."""
+    """Some iterator never goes back, and advances at least `least` times: one iteration may span several samples."""
     for name in set.intersection(*(set(row) for row in turns)):
         steps = [after[name] - before[name] for before, after in pairwise(turns)]
         if min(steps) >= 0 and sum(step > 0 for step in steps) >= least:
@@ -122,7 +122,7 @@ def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
 
 
 def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
-    """What the samples tell, corrected by how much the thread has run since the last of them."""
+    """The motion found by the samples, corrected by how much the thread has run since the last sample."""
     since_s = now - past.samples[-1].at if past.samples else 0.0
     if since_s >= STALE_AFTER_S:
         before = 0.0 if found is Motion.UNKNOWN else share(past.samples)
@@ -136,7 +136,7 @@ def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
 
 
 def share(samples: tuple[Sample, ...]) -> float:
-    """Share of a CPU, over the samples."""
+    """Share of a CPU over the time span of the samples."""
     if not samples:
         return 0.0
     return (samples[-1].run_ns - samples[0].run_ns) / 1e9 / max(samples[-1].at - samples[0].at, 1.0)
@@ -148,15 +148,15 @@ def _share_since(past: ThreadHistory, since_s: float) -> float:
 
 
 def _polled_again(past: ThreadHistory, since_s: float) -> bool:
-    """It was found in a wait with a time limit, and has run no more often than that wait's renewals take."""
+    """The last sample is in a timed wait, and the thread has run no more often since than renewing that wait takes."""
     last = past.samples[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
 
 def _was_woken(past: ThreadHistory, since_s: float) -> bool:
-    """It was found in a wait with a time limit, and has run far more often than that wait's renewals take: that wait is
-    over.
+    """The last sample is in a timed wait, and the thread has run far more often since than renewing that wait takes: the
+    wait is over.
     """
     last = past.samples[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
@@ -164,7 +164,7 @@ def _was_woken(past: ThreadHistory, since_s: float) -> bool:
 
 
 def _most_runs(seconds: float, limit: float) -> float:
-    """How often a thread runs at most that only renews a wait with that time limit."""
+    """Upper bound on how often a thread runs in that time if it only renews a wait with that time limit, seconds."""
     return TIMED_SLICES * (seconds / max(limit, 0.01) + 1)
 
 
@@ -182,15 +182,15 @@ def same_since(past: ThreadHistory) -> float:
 
 
 def _since_it_advanced(samples: list[Sample]) -> list[Sample]:
-    """The samples since its last progress: what it did before says nothing about the present."""
+    """The samples since the thread's last progress: earlier ones say nothing about the present."""
     last = [at for at, (before, after) in enumerate(pairwise(samples), 1) if _advanced(before, after)]
     new = next((at for at in reversed(last) if not _comes_again(samples[: at - 1], samples[at - 1], samples[at])), None)
     return samples[new:] if new is not None else samples
 
 
 def _comes_again(earlier: list[Sample], before: Sample, after: Sample) -> bool:
-    """It pauses at the same line as before, and its variables are as they once were: they are only bound to new objects
-    each time, which take turns in the same memory.
+    """The thread pauses at the same line as before, with frames equal to those of an earlier sample: its variables are only
+    bound to new objects each time, which alternate between the same addresses.
     """
     if not (_asks_again(before) and _asks_again(after)) or before.on_cpu or after.on_cpu or _woken(before, after):
         return False
@@ -204,9 +204,8 @@ def _lines(stack: Stack) -> list[tuple[str, int]]:
 
 
 def _is_seen_well(samples: list[Sample]) -> bool:
-    """Enough was seen since its last progress: hardly any runs, as for a timed re-poll, or frames read often enough.
-
-    A sample may reuse the frames of the previous one.
+    """The samples since the last progress suffice: the thread hardly ran, as for a timed re-poll, or its frames were read
+    often enough (a sample may reuse the frames of the previous one).
     """
     span = samples[-1].at - samples[0].at
     if samples[-1].slices - samples[0].slices <= TIMED_SLICES:
@@ -219,13 +218,13 @@ def _advanced(before: Sample, after: Sample) -> bool:
 
 
 def _woken(before: Sample, after: Sample) -> bool:
-    """It ran between two samples more often than the time limit of its wait explains: it was given something."""
+    """Between the samples the thread ran more often than the time limit of its wait explains: its wait was satisfied."""
     ran = after.slices - before.slices
     if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
         return False
     ends_at = before.blocked.wakes_at
     if ends_at is not None:
-        # Woken, but not by its deadline; back in the same wait it would have the same deadline.
+        # Woken before its deadline; a thread back in the same wait would have the same deadline.
         return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
     if after.blocked.wakes_at is not None:
         return False
@@ -248,7 +247,7 @@ def _moved(before: Sample, after: Sample) -> bool:
 
 
 def _asks_again(sample: Sample) -> bool:
-    """Its wait or sleep is so short that it can only be polling; or it is just about to poll."""
+    """The thread's wait or sleep is so short that it can only be polling; or it is running, about to poll again."""
     row = sample.blocked
     limit = row.timeout_s if row else None
     if limit is None and row and row.wakes_at is not None:
@@ -257,8 +256,8 @@ def _asks_again(sample: Sample) -> bool:
 
 
 def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
-    """The user's frames, and only the lines of the library frames that they called: a polling thread has new variables
-    each time.
+    """The user's frames in full, but only function and line of the library frames that they called: in those, a polling
+    thread has new variables each time.
     """
     users = [at for at, frame in enumerate(stack.frames) if is_user(frame.file)]
     if not users:
@@ -279,7 +278,7 @@ def _same_calls(before: Stack, after: Stack) -> int:
 
 
 def _entry(stack: Stack) -> int | None:
-    """Place, from the outermost, of the call that a library makes on behalf of a caller; `None` if there is none."""
+    """Depth, counted from the outermost, of the call that a library makes on behalf of a caller; `None` if there is none."""
     found = context(stack)
     if found is None:
         return None
@@ -290,9 +289,10 @@ def _entry(stack: Stack) -> int | None:
 
 
 def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
-    """What must stay the same for a thread to stand still: its caller's frames, and what they called of the machinery.
+    """The state compared to tell whether a thread stands still: the frames outside the machinery, and the machinery function
+    they called.
 
-    Inside the machinery a renewed wait has new deadlines and counters, which mean nothing.
+    Inside the machinery, a renewed wait has new deadlines and counters, which mean nothing.
     """
     zone = [] if _is_typed(stack) else list(inner_machinery(stack))
     called = [(zone[-1].function, 0, None, None)] if zone else []
@@ -300,7 +300,7 @@ def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ..
 
 
 def _is_typed(stack: Stack) -> bool:
-    """The whole program is on its command line, as in `python -c`: no file of it is the user's, and yet all of it is."""
+    """The whole program is on its command line, as in `python -c`: all its code is user code, though in no user file."""
     return all(frame.file == COMMAND_LINE for frame in stack.frames)
 
 
@@ -309,7 +309,7 @@ def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
 
 
 def _without_outliers(samples: list[Sample]) -> list[Sample]:
-    """A stack read while the thread ran may mix two moments: drop one that differs from two neighbours that agree."""
+    """Drops torn stacks, which mix two moments: a stack that differs from both neighbours, which agree with each other."""
     kept = [
         sample
         for before, sample, after in zip(samples, samples[1:], samples[2:], strict=False)

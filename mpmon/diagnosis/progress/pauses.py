@@ -1,4 +1,4 @@
-"""Waits with a time limit that a loop renews again and again: how long each is."""
+"""Timed waits that a loop keeps renewing: how long each one is."""
 
 from __future__ import annotations
 

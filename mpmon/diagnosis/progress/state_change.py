@@ -1,9 +1,9 @@
-"""Does the state that a thread's variables lead to change between readings?
+"""Does the state reachable from a thread's variables change between readings?
 
-A loop that works and sleeps on one line is found at that line by every sample, and the frames of a module's own code
-show none of its variables. What these lead to (`Stack.contents`) shows that such a loop counts, fills or empties
-something. It also shows for a polling loop that the answer stays the same, though each is an object of its own: a
-status file that is read anew, a folder that is listed.
+Every sample finds a loop that works and sleeps on one line at that line, and the frames of module-level code show none of
+its variables. The objects reachable from them (`Stack.contents`) show that such a loop counts, fills or empties something.
+For a polling loop, they show that the answer stays the same although it is a new object each time: a re-read status file, a
+directory listing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
-"""The digest of what cannot be seen."""
+"""The digest of an object that could not be read."""
 
 
 def keep_changing(samples: Sequence[Sample]) -> bool:
-    """In top-level code; what happens inside a task that does not end is no progress. Nor is what a library counts while
-    its own task asks it for something, such as the attempts to get a result.
+    """The state changed in each of the last readings. Only top-level code counts: a change inside a task that does not end is
+    no progress, nor is a library's own counter while its task asks it for something, such as attempts to get a result.
 
-    The object of a timed wait is left out: it counts its waiters.
+    Readings in a timed wait other than a sleep are left out: the awaited object counts its waiters.
     """
     rows = (sample for sample in samples if sample.wait_state.kind is Wait.SLEEP or not _pauses(sample))
     stacks = list(
@@ -48,22 +48,22 @@ def _asks_own_library(stack: Stack) -> bool:
 
 
 def same_answer_since(samples: Sequence[Sample]) -> float | None:
-    """Since when a thread, mostly found asleep or in a short timed wait at the same line, has found the same each time,
+    """Since when a thread that mostly sleeps or is in a short timed wait at the same line has got the same answer each time,
     seconds since the epoch; `None` if that is not long.
     """
     return _alike_since(samples, _same_answer)
 
 
 def got_nothing_since(samples: Sequence[Sample]) -> float | None:
-    """Since when a thread that mostly waits, for a short time each, for what comes by read(2) has read nothing, and changed
-    nothing but the count of its attempts; seconds since the epoch, `None` if that is not long.
+    """Since when a thread that mostly is in a short timed wait for data to read(2) has read nothing, and changed nothing but
+    the count of its attempts; seconds since the epoch, `None` if that is not long.
     """
     return _alike_since(samples, _got_nothing)
 
 
 def moved_nothing(samples: Sequence[Sample], since: float) -> bool:
-    """All readings of a thread since that moment, two at least, found that it had read and written as much as before: what
-    its process did was done by other threads.
+    """At least two readings since that moment, all with the same byte counts of this thread: any I/O of its process was done
+    by other threads.
     """
     stacks = {id(sample.stack): sample.stack for sample in samples if sample.stack and sample.stack.taken_at >= since}
     moved = [(stack.read, stack.wrote) for stack in stacks.values() if stack.read is not None]
@@ -71,7 +71,7 @@ def moved_nothing(samples: Sequence[Sample], since: float) -> bool:
 
 
 def counters(samples: Sequence[Sample]) -> frozenset[str]:
-    """The plain variables of the user's calls that became larger while a thread asked again."""
+    """The plain variables of the user's calls that grew while a thread polled."""
     frames = (frame for sample in samples if sample.stack for frame in asking(sample.stack))
     return frozenset(name for frame in frames for name, way in (frame.trend or {}).items() if way > 0)
 
@@ -95,7 +95,7 @@ def _pauses(sample: Sample) -> bool:
 
 
 def _same_answer(before: Stack, after: Stack) -> bool:
-    """All that the variables lead to is visible and unchanged; if there was no earlier answer, it may be."""
+    """All state reachable from the variables was read and is unchanged; an unread earlier state counts as equal."""
     inner = len(asking(after)) - 1
     if after.contents is None or any(
         digest == NOT_KNOWN and (number != CLOCK or place == inner) for place, number, digest in after.contents
@@ -108,8 +108,8 @@ def _same_answer(before: Stack, after: Stack) -> bool:
 
 
 def _got_nothing(before: Stack, after: Stack) -> bool:
-    """The kernel counted no byte that it read, nothing visible changed that its variables lead to, and plain variables only
-    grew.
+    """The kernel counted no byte read, no readable state reachable from the variables changed, and plain variables that
+    changed only grew.
     """
     if after.read is None or before.read != after.read or not _same_place(before, after):
         return False
@@ -131,7 +131,7 @@ def _call(frame: Frame) -> tuple[object, ...]:
 
 
 def _differ(before: Stack, after: Stack) -> bool:
-    """A variable of the same call leads to something else."""
+    """The state reachable from some variable of the same call differs."""
     known = {(place, number): digest for place, number, digest in before.contents or ()}
     pairs = [(known.get((place, number)), digest) for place, number, digest in after.contents or ()]
     return any(was is not None and NOT_KNOWN not in (was, digest) and was != digest for was, digest in pairs)

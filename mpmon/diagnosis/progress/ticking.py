@@ -1,8 +1,8 @@
 """Threads that only tick: they wake, check something or write a line, and sleep again, with no other visible effect.
 
-A heartbeat, a monitor, a loop that prints how many are left: it runs forever, whether or not the job hangs. So its
-running shows nothing, and it unblocks nobody. A thread that changes a variable while it ticks, reads anything, starts a
-process or makes its process grow does more than that.
+A heartbeat, a monitor, a loop that prints how many items are left: such a thread runs forever, whether or not the job
+hangs. So that it runs is no progress, and it unblocks nobody. A thread that also changes a variable, reads anything,
+starts a process or makes its process grow does more than tick.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mpmon.diagnosis.thresholds import BEAT_SHARE, RETRY_S
 from mpmon.diagnosis.waits import Wait
 
 _PAUSES = frozenset({Wait.SLEEP, Wait.CONDITION, Wait.PROCESS_EVENT, Wait.POLL, Wait.EVENT_LOOP})
-"""Waits with a time limit that a loop renews again and again."""
+"""Kinds of wait that such a loop renews, each with a time limit."""
 
 
 def only_ticks(job: JobState, key: ThreadKey) -> bool:
-    """Each sample finds it in the same short pause, and its process does nothing meanwhile but write."""
+    """The thread polls in a short timed wait, and its process shows no sign of life but writing."""
     if job.wait_state(key).kind not in _PAUSES or not (job.motion(key) is Motion.POLLING or _beats(job, key)):
         return False
     pause = pause_s(job.blocked.get(key))
@@ -28,14 +28,14 @@ def only_ticks(job: JobState, key: ThreadKey) -> bool:
 
 
 def _beats(job: JobState, key: ThreadKey) -> bool:
-    """A library's own thread without user code that hardly runs: what changes in it is the time."""
+    """A library's own thread without user code that hardly runs: the change in it is merely that of the time."""
     past = job.thread_history(key)
     serves = key[0] != key[1] and bool(job.shape(key).serves)
     return serves and past is not None and job.motion(key) is Motion.PROGRESSING and share(past.samples) < BEAT_SHARE
 
 
 def only_beats(job: JobState, key: ThreadKey) -> bool:
-    """It only ticks, and its process writes meanwhile: it reports that it is alive, or how far others are."""
+    """The thread only ticks while its process writes: it reports that it is alive, or the progress of others."""
     life = job.history.life(job.processes[key[0]])
     wrote_at = life.wrote_at if life else None
     return wrote_at is not None and job.now - wrote_at <= 2 * RETRY_S and only_ticks(job, key)

@@ -69,7 +69,7 @@ class Topic(Protocol):
 
     @staticmethod
     def remarks(job: JobState) -> Iterator[Remark]:
-        """What there is to say now."""
+        """The remarks that apply now."""
         ...
 
 
@@ -115,9 +115,9 @@ TOPICS: tuple[Topic, ...] = (
     ipc_contexts,
     shm_orphans,
 )
-"""In the order in which they are told: the worst first."""
+"""In the order in which they are reported: the worst first."""
 
 
 def remarks(job: JobState) -> tuple[Remark, ...]:
-    """All that there is to say of this moment."""
+    """All remarks that apply now."""
     return tuple(remark for topic in TOPICS for remark in topic.remarks(job))

@@ -17,11 +17,11 @@ from mpmon.model import ExportRecord
 TOPIC = "cuda-device-order"
 
 Difference = tuple[int, int, int, str, str]
-"""Producer, receiver, number of the device, and what that is for each of them."""
+"""Producer, receiver, device number, and the device that this number means to each of them."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each two processes, by their environments at their starts."""
+    """One remark for each pair of processes, by their initial environments."""
     if not job.snapshot.gpus:
         return
     found = dict.fromkeys(each for record in job.snapshot.exports for each in _differences(job, record))

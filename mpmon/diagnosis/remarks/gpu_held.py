@@ -25,20 +25,22 @@ from mpmon.model import Gpu, GpuProcess, Process
 TOPIC = "gpu-held"
 
 NOTABLE_BYTES = 256 << 20
-"""What others hold is told from this size on."""
+"""Memory held by processes outside the job is reported from this size on."""
 
 UNLISTED_BYTES = 1 << 30
-"""So much in use that belongs to no living process on the list is held by somebody else: driver and rounding take less."""
+"""Memory in use that no living listed process accounts for is held by another process from this size on: driver and rounding
+take less.
+"""
 
 GONE_S = 7.0
-"""So long after its parent a DataLoader worker has ended by itself (torch/utils/data/_utils/worker.py looks every 5 s), and
-the driver has given back what was the parent's.
+"""Seconds after its parent's end by which a DataLoader worker has ended by itself (torch/utils/data/_utils/worker.py checks
+every 5 s), and the driver has freed the parent's memory.
 """
 
 MOST_LINES = 6
 
 _WORK_FOR_OTHERS = WORKERS | {"process"}
-"""A rank that was started from a shell which has ended is nobody's orphan."""
+"""Kinds that can be orphans: a rank that was started from a shell which has ended is none."""
 
 
 class _Orphan(msgspec.Struct, frozen=True, gc=False):
@@ -46,15 +48,15 @@ class _Orphan(msgspec.Struct, frozen=True, gc=False):
 
     process: Process
     parent: int | None
-    """Pid of that one, where mpmon saw it."""
+    """Pid of the ended process, if mpmon saw it."""
     rows: tuple[GpuProcess, ...]
-    """What the driver attributes to it."""
+    """The contexts that the driver attributes to the orphan."""
     devices: tuple[str, ...]
     """Device files it inherited, if it is not listed itself: `/dev/nvidia0`."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for what the job has left behind, one for strangers."""
+    """One remark on leftover processes of the job, one on processes outside the job."""
     if not job.gpus.seen:
         return
     alone = [row for row in job.snapshot.processes if row.ppid not in job.processes]
@@ -73,7 +75,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _orphan(job: JobState, process: Process) -> _Orphan | None:
-    """Alive, though what it worked for has ended: nobody of the job is its parent."""
+    """The process as an orphan, if it is alive although the process it worked for has ended; else `None`."""
     if process.ended or process.pid == job.snapshot.root_pid:
         return None
     if job.role(process.pid).kind not in _WORK_FOR_OTHERS:
@@ -89,17 +91,17 @@ def _orphan(job: JobState, process: Process) -> _Orphan | None:
 
 
 def _alone_since(job: JobState, parent: int | None) -> float:
-    """Since when that parent is gone, as far as mpmon saw."""
+    """When the parent ended, as far as mpmon saw."""
     return next((row.seen_at for row in reversed(job.snapshot.exits) if row.pid == parent), job.history.first_at)
 
 
 def _has(job: JobState, orphan: _Orphan, gpu: Gpu) -> bool:
-    """It is not listed and has that device open."""
+    """The orphan is not listed by the driver and has that device open."""
     return bool(orphan.devices) and job.gpus.has_open(orphan.process.pid, gpu)
 
 
 def _unowned(job: JobState, gpu: Gpu) -> int:
-    """Bytes in use that belong to no living process on the list; 0 where that cannot be told, or is little."""
+    """Bytes in use that no living listed process accounts for; 0 if that is unknown or little."""
     ghosts = _ghosts(job)
     rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found if row not in ghosts]
     listed = [row.memory_bytes for row in rows if row.memory_bytes is not None]
@@ -127,7 +129,7 @@ def _left(job: JobState, orphans: list[_Orphan], unowned: list[Gpu]) -> Remark:
 
 
 def _line(job: JobState, orphan: _Orphan) -> str:
-    """Whose child it was, and what it has."""
+    """The evidence line of an orphan: its parent, and the memory it holds."""
     pid, parent = orphan.process.pid, orphan.parent
     rank = (orphan.process.environment or {}).get("RANK")
     whose = f"of rank {rank}" if rank else "of its parent"
@@ -142,7 +144,7 @@ def _line(job: JobState, orphan: _Orphan) -> str:
 def _ghosts(job: JobState) -> list[GpuProcess]:
     """Contexts of processes of the job that ended a while before the driver was asked.
 
-    A pid that is not to be seen here may be one of another namespace, unless it had that context while it lived.
+    An unknown pid may be of another pid namespace, unless it had that context while it was seen alive.
     """
     ended = {row.pid: row.seen_at for row in job.snapshot.exits if row.pid not in job.processes}
     late = {gpu.uuid: gpu.read_at - GONE_S for gpu in job.gpus.fresh}

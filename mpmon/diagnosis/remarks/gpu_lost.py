@@ -42,10 +42,10 @@ XIDS = {
 """NVIDIA's "Xid Errors"."""
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45})
-"""XIDs that a program's own error brings about most of the time."""
+"""XIDs that are mostly caused by an error of the program itself."""
 
 BROKEN = ("is lost", "requires a reset", "cables", "interrupts", "infoROM", "does not explain")
-"""Words of problems that are the device's own. That it may not be read, or nobody can be asked, is none."""
+"""Words in the driver's messages about faults of the device itself, as opposed to missing permission or driver."""
 
 _LOG = "Read the kernel's log: dmesg -T | grep -i 'NVRM: Xid'."
 _RESET = (
@@ -98,7 +98,7 @@ def _errors(job: JobState, gpu: Gpu) -> Iterator[str]:
 
 
 def _matters(job: JobState, gpu: Gpu) -> bool:
-    """The job is or was on it, or has it open; or, for one that cannot be read, the job uses any."""
+    """The job uses or used the device, or has it open; for a device that cannot be read: the job uses any GPU."""
     opened = any(job.gpus.has_open(pid, gpu) for pid in job.gpus.opened)
     return gpu.uuid in job.gpus.used or opened or bool(gpu.problem and (job.gpus.used or job.gpus.opened))
 

@@ -22,26 +22,26 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "gpu-memory-grows"
 
 SPAN_S = 120.0
-"""Growth over less time may be a beginning: caches of torch fill in the first steps."""
+"""Growth over less time may be start-up: torch's caches fill in the first steps."""
 
 SAMPLES, FEWEST_SAMPLES = 24, 12
-"""Of all rounds as many are looked at, evenly over the time."""
+"""Number of rounds examined, evenly spaced over the time: at most, at least."""
 
 GROWTH_BYTES = 300 << 20
-"""The least that counts, alone and beyond the peers."""
+"""Minimum growth, in total and in excess of the peers' median growth."""
 
 TIMES_PEERS = 3
-"""And as many times what the median of the peers has grown."""
+"""Growth must also be this many times the peers' median growth."""
 
 FALLS = 0.1
-"""Of its growth may be lost again on the way."""
+"""Share of the growth that may be lost again on the way."""
 
 EACH_THIRD = 0.15
-"""Of the growth happened in each third of the time at least: it is steady and goes on."""
+"""Minimum share of the growth in each third of the time, so that the growth is steady and continues."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each head that grows."""
+    """One remark for each head whose memory grows."""
     if len(job.gpus.own) < 2:
         return
     moments = _sampled(job.history.trend)
@@ -60,7 +60,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _sampled(trend: Sequence[TrendPoint]) -> list[TrendPoint]:
-    """Moments evenly over the time that is remembered, the last one included; empty when that is too short."""
+    """Evenly spaced moments of the remembered time, including the last one; empty if that time is too short."""
     with_rows = [moment for moment in trend if moment.gpu_processes]
     if len(with_rows) < FEWEST_SAMPLES or with_rows[-1].taken_at - with_rows[0].taken_at < SPAN_S:
         return []
@@ -69,7 +69,7 @@ def _sampled(trend: Sequence[TrendPoint]) -> list[TrendPoint]:
 
 
 def _grew(job: JobState, first: TrendPoint, last: TrendPoint) -> bool:
-    """One of the heads holds much more than it did: else nobody need look at the time between."""
+    """Some head holds much more than at the beginning; if not, the moments between need not be examined."""
     before, now = _held(first), _held(last)
     return any(now.get(own, 0) - before.get(own, 0) >= GROWTH_BYTES for own in job.gpus.own.items())
 

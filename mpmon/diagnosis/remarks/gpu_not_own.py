@@ -33,7 +33,7 @@ _ADVICE = (
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each device on which ranks are that have another of their own."""
+    """One remark for each device on which ranks have a context although their own device is another one."""
     strays: dict[Device, list[tuple[int, Share]]] = defaultdict(list)
     for head, own in job.gpus.own.items():
         for share in job.gpus.use[head] if len(job.gpus.devices[head]) > 1 else ():
@@ -46,7 +46,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _is_small(job: JobState, head: int, share: Share) -> bool:
-    """It is little beside what the rank holds on its own device; who uses two devices alike means to."""
+    """The share is small compared to the rank's use of its own device; comparable use of two devices is intended."""
     own = next(other for other in job.gpus.use[head] if other.device == job.gpus.own[head])
     if share.memory_bytes is None or own.memory_bytes is None:
         return share.memory_bytes is None
@@ -78,7 +78,7 @@ def _together(job: JobState, device: Device, sizes: list[int]) -> Iterator[str]:
 
 
 def _lines(job: JobState, head: int) -> str:
-    """Where a rank is, and what its environment says of it."""
+    """The evidence line of a rank: its devices, and its environment's settings for them."""
     shares = [
         f"{size(share.memory_bytes) if share.memory_bytes is not None else 'a context'} on {job.gpus.name(share.device)}"
         for share in job.gpus.use[head]

@@ -31,13 +31,13 @@ LOW_PERCENT = 50.0
 """Mean utilization below which a device has little to do."""
 
 MOST = 2 / 3
-"""Of the looks that find the rank waiting for a batch."""
+"""Minimum share of samples that find the rank waiting for a batch."""
 
 LOOKS, SPAN_S, BACK_S = 5, 8.0, 300.0
-"""At least so many looks over at least so long, none older than that."""
+"""Minimum number of samples, the minimum time they span, and their maximum age; times in seconds."""
 
 _FETCHES = ("torch/utils/data/_utils/fetch.py", ("fetch",))
-"""Where a DataLoader without workers makes a batch, in the rank's own thread."""
+"""The function in which a DataLoader without workers makes a batch, in the rank's own thread."""
 
 
 class _Starved(msgspec.Struct, frozen=True, gc=False):
@@ -50,11 +50,11 @@ class _Starved(msgspec.Struct, frozen=True, gc=False):
     samples: int
     seconds: float
     alone: bool
-    """It loads by itself."""
+    """The rank loads its data itself."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for all heads that starve."""
+    """One remark for all heads that starve."""
     found = [starved for head in job.gpus.own if (starved := _starved(job, head))]
     if not found:
         return
@@ -71,7 +71,9 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _starved(job: JobState, head: int) -> _Starved | None:
-    """Its main thread gets on, but is found waiting for the loader at most looks, while its device has little to do."""
+    """The head, if its main thread makes progress but most samples find it waiting for the loader, while its device has
+    little to do; else `None`.
+    """
     past = job.thread_history((head, head))
     if past is None or len(past.samples) < LOOKS or job.motion((head, head)) is not Motion.PROGRESSING:
         return None
@@ -95,7 +97,7 @@ def _waits(sample: Sample) -> bool:
 
 
 def _loading(samples: tuple[Sample, ...]) -> frozenset[float]:
-    """The moments of those that found it making a batch by itself."""
+    """The moments of the samples that found the rank making a batch itself."""
     return frozenset(sample.at for sample in samples if sample.stack is not None and has(sample.stack, *_FETCHES))
 
 

@@ -21,15 +21,15 @@ from mpmon.model import SLOWDOWNS, Gpu
 TOPIC = "gpu-throttled"
 
 READINGS = 5
-"""All of the last must show it."""
+"""This many last readings must all show it."""
 
 BACK_S = 60.0
 
 WORKS_PERCENT = 20.0
-"""One that does nothing may be as slow as it likes."""
+"""Minimum utilization of a device at work: an idle device may be as slow as it likes."""
 
 FULL_CLOCK = 0.95
-"""Of the highest clock: what is above it is not slow."""
+"""Share of the maximum clock above which a device is not slow."""
 
 _ADVICE = (
     "Check the cooling (temperature, fans, neighbouring load) and the power supply of that machine.",
@@ -61,7 +61,7 @@ def _slowdowns(gpu: Gpu) -> tuple[str, ...]:
 
 
 def _is_slow(gpu: Gpu) -> bool:
-    """It works, at less than its clock."""
+    """The device is at work, but below its full clock."""
     if gpu.utilization_percent is None or gpu.utilization_percent < WORKS_PERCENT:
         return False
     known = gpu.sm_clock_mhz is not None and gpu.sm_clock_max_mhz is not None

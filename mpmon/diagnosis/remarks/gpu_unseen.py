@@ -18,11 +18,11 @@ from mpmon.model import Gpu
 TOPIC = "gpu-unseen"
 
 USED_BYTES = 1 << 30
-"""A device with so much in use is in use by somebody."""
+"""A device with this much memory in use has a user."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for the whole job, about the devices that it has open: others are somebody else's."""
+    """One remark for the whole job, about the devices that it has open."""
     if job.gpus.contexts or _is_told(job):
         return
     used = [gpu for gpu in job.gpus.fresh if _is_used(job, gpu)]
@@ -42,13 +42,13 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _works(job: JobState, pid: int) -> bool:
-    """It may use what it has open: a child of a dead rank only inherited it."""
+    """The process may use the devices it has open; a child of a dead rank merely inherited them."""
     at_home = job.is_alive(pid) and (pid == job.snapshot.root_pid or job.processes[pid].ppid in job.processes)
     return at_home and not job.role(pid).serves
 
 
 def _is_used(job: JobState, gpu: Gpu) -> bool:
-    """Much of its memory is in use, by nobody who is listed."""
+    """Much of the device's memory is in use, though the driver lists no process."""
     listed = any(device[0] == gpu.uuid for device in job.gpus.on)
     return (
         job.gpus.is_listed(gpu)
@@ -59,5 +59,5 @@ def _is_used(job: JobState, gpu: Gpu) -> bool:
 
 
 def _is_told(job: JobState) -> bool:
-    """The probe has said so already: it sees where the driver tells pids of another namespace."""
+    """The probe has reported this already: it notices when the driver reports pids of another namespace."""
     return any(row.name == "gpus" and "namespace" in (row.problem or "") for row in job.snapshot.probes)

@@ -27,7 +27,7 @@ _ADVICE = (
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each queue of which the shim tells that all that is left in it was put by one that has died."""
+    """One remark for each queue in which, by the shim's records, every remaining item was put by a dead process."""
     dead = {pid for pid, row in job.ipc.ground.shims.items() if not (row.alive and job.ipc.ground.is_alive(pid))}
     for view in job.ipc.queues if dead else ():
         rows = [row for row in job.ipc.ground.records.get(view.id, ()) if row.pid in dead and row.puts]
@@ -43,7 +43,7 @@ def _sent_tensors(job: JobState, row: QueueRecord) -> str:
 
 
 def _is_all_of_the_dead(job: JobState, view: QueueView) -> bool:
-    """None of the living was seen to put, by its shim or its ledger."""
+    """No living process was seen to put into the queue, by its shim or its ledger."""
     state = next((row for row in job.snapshot.queues if row.object == view.id), None)
     putters = {row.pid for row in job.ipc.ground.records.get(view.id, ()) if row.puts}
     putters |= set(state.putters) if state else set[int]()

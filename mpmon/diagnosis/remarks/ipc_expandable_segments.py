@@ -20,7 +20,7 @@ TOPIC = "ipc-expandable-segments"
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each producer that has it on and whose sendings do not arrive, or go to another user."""
+    """One remark for each producer with expandable segments whose transfers do not arrive, or go to another user."""
     stuck: dict[int, list[ExportView]] = {}
     for view, _ in job.ipc.never_received:
         stuck.setdefault(view.producer, []).append(view)
@@ -31,7 +31,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _strangers(job: JobState, producer: int) -> list[int]:
-    """Receivers of another user, but root."""
+    """Receivers that run as another user, except root."""
     getters = {view.id: view.consumers for view in job.ipc.queues}
     receivers = {
         pid for view in job.ipc.exports if view.producer == producer for pid in getters.get(view.queue or "", ())

@@ -20,13 +20,13 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "ipc-leak-by-consumer"
 
 SPAN_S = 60.0
-"""What is kept for a shorter time may be a window of batches."""
+"""Blocks kept for a shorter time may be a window of batches."""
 
 FEWEST = 16
-"""Blocks; weights that are sent once are many too, but all of them at one time."""
+"""Minimum number of blocks. Weights that are sent once are as many, but are all sent at one time."""
 
 QUARTERS = 4
-"""Of the time since the oldest: in each of them some were kept, so it goes on."""
+"""Number of parts of the time since the oldest kept block; blocks were kept in each part, so the leak is ongoing."""
 
 _ADVICE = (
     "Copy what you keep (.clone() or .cpu()), and del the received tensor before the next get().",
@@ -35,7 +35,7 @@ _ADVICE = (
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each producer, consumer and line that sends."""
+    """One remark for each combination of producer, consumer and sending line."""
     kept: dict[tuple[int, int, str | None], list[ExportView]] = {}
     for view in job.ipc.exports:
         for consumer in view.consumers if view.state == "held" else ():

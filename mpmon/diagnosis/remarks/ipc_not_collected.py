@@ -19,12 +19,12 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "ipc-not-collected"
 
 PATIENCE_S = 30.0
-"""The next free may collect it soon."""
+"""Seconds to wait, because the next free may collect the memory soon."""
 
 LEAST_BYTES = 16 << 20
 
 PAUSE_S = 1.0
-"""Between two sendings that belong to different rounds, as those of weights are."""
+"""Minimum pause, seconds, between transfers of different rounds, such as rounds of sending weights."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
@@ -40,7 +40,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _released_s(job: JobState, view: ExportView) -> float:
-    """At least: what had happened before mpmon came is as old as the watch."""
+    """Seconds since the release, a lower bound: a release before mpmon attached counts from the start of observation."""
     return job.history.watched_s if view.released_s is None else view.released_s
 
 
@@ -67,7 +67,7 @@ def _remark(job: JobState, producer: int, views: list[ExportView]) -> Remark:
 
 
 def _rounds(views: list[ExportView]) -> list[int]:
-    """Bytes that were sent shortly after one another, the earliest first."""
+    """Bytes per round of transfers sent shortly after one another, the earliest round first."""
     rounds: list[int] = []
     last = float("-inf")
     for at, held in sorted((view.sent_at or 0.0, view.size_bytes or 0) for view in views):

@@ -20,14 +20,14 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "ipc-receiver-grows"
 
 SPAN_S = 120.0
-"""Growth over less time may be a beginning."""
+"""Growth over less time may be start-up."""
 
 FEWEST_MOMENTS, FEWEST_RECEIVED = 12, 1000
 
 GROWTH_BYTES = 64 << 20
 
 EACH_THIRD = 0.15
-"""Of the growth happened in each third of the time at least."""
+"""Minimum share of the growth in each third of the time."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
@@ -44,7 +44,7 @@ def _is_long(moments: Sequence[TrendPoint]) -> bool:
 
 
 def _grows(values: Sequence[tuple[int, int]]) -> bool:
-    """In each third of the time it received and grew."""
+    """The process received tensors and grew in each third of the time."""
     third = len(values) // 3
     corners = (values[0], values[third], values[2 * third], values[-1])
     received, growth = values[-1][0] - values[0][0], values[-1][1] - values[0][1]

@@ -18,7 +18,7 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "ipc-sync-mode"
 
 FEWEST = 10
-"""Sendings that waited; a few may be the end of a burst."""
+"""Minimum number of transfers that waited; a few may be the end of a burst."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:

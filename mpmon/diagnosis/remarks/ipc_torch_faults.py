@@ -24,12 +24,12 @@ Version = tuple[int, int]
 
 
 class Fault(NamedTuple):
-    """Of senders with expandable segments."""
+    """A known bug of torch in transfers from senders with expandable segments."""
 
     first: Version
     before: Version
     arrives: bool
-    """Whether what is sent arrives all the same."""
+    """Whether the transfers arrive nevertheless."""
     says: str
     source: str
 
@@ -42,13 +42,13 @@ FAULTS = (
 )  # fmt: skip
 
 FEWEST_RECEIVED = 16
-"""Sendings that one receiver got; each of them may cost a mapping."""
+"""Minimum number of transfers to one receiver; each may cost a mapping."""
 
 HANDLES_CHANGED = ((2, 13), "torch 2.13 writes version 3 handles, which earlier versions refuse")
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """Each fault for each sender; then senders and receivers of different versions."""
+    """One remark for each fault and sender; then for senders and receivers with different versions of torch."""
     versions = {row.pid: row.torch for row in job.snapshot.limits if row.torch}
     senders = sorted({row.pid for row in job.snapshot.exports})
     for sender in senders:
@@ -65,7 +65,7 @@ def _number(version: str | None) -> Version | None:
 
 
 def _met(job: JobState, sender: int, fault: Fault) -> int:
-    """In how many sendings the job met it."""
+    """Number of the sender's transfers that were affected by the fault."""
     if not fault.arrives:
         return sum(1 for view, _ in job.ipc.never_received if view.producer == sender)
     takers = {pid for view in job.ipc.exports if view.producer == sender for pid in view.consumers}

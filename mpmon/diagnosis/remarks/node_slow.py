@@ -39,7 +39,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
     for row in found:
         if row.kind.accuses or row.machine in awaited:
             told[row.machine].append(row)
-    # Where more differ than do not, no machine is the slow one.
+    # If at least half of the machines differ, no machine is the slow one.
     if not told or (len(rows) > 2 and 2 * len(told) >= len(rows)):
         return
     first, *_ = told
@@ -54,7 +54,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _awaited(job: JobState) -> frozenset[str]:
-    """The machine of the rank for which all others wait, as far as that is known."""
+    """The machine of the rank that all others wait for, if known."""
     bottleneck = progress(job).bottleneck
     hosts = Hosts(job.snapshot)
     found = frozenset(hosts.name(pid) for pid in bottleneck.pids) if bottleneck else frozenset()
@@ -78,5 +78,5 @@ def _evidence(job: JobState, host: str, rows: list[Difference[str]], awaited: fr
 
 
 def number(value: float) -> str:
-    """With as many digits as tell something."""
+    """A number with its significant digits only."""
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}" if value >= 1 else f"{value:.2f}"

@@ -23,13 +23,13 @@ from mpmon.diagnosis.waits import Wait
 TOPIC = "queue-undrained"
 
 PATIENCE_S = 3.0
-"""So long neither the feeder nor the main thread of a reader has run."""
+"""Seconds for which neither the feeder nor the main thread of a reader has run."""
 
 _JOINS = (Wait.JOIN_PROCESS, Wait.CHILD)
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each process and queue; whoever joins such a process is a hang of its own, `queue-join`."""
+    """One remark for each process and queue; a process that joins such a process is a hang of its own, `queue-join`."""
     for view in job.ipc.queues if job.blocked else ():
         readers = _readers(job, view)
         if not view.blocked_put or any(_rested_s(job, (pid, pid)) < PATIENCE_S for pid in readers):
@@ -44,7 +44,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _readers(job: JobState, view: QueueView) -> list[int]:
-    """Who was seen to read; where nobody was, who could: they have that end, or the queue in their program."""
+    """Processes seen to read the queue; if there are none, those that could: they have the reading end, or the queue object."""
     owners = [row.pid for row in job.snapshot.queues if row.object == view.id] if "consumers" in view.reasons else []
     return [
         pid for pid in dict.fromkeys((*view.consumers, *owners)) if pid not in view.blocked_put and job.is_alive(pid)

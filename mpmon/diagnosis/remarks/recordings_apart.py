@@ -18,7 +18,7 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "recordings-apart"
 
 LATER_S = 5.0
-"""Less is nothing to a hang."""
+"""Seconds; a smaller difference does not matter for a hang."""
 
 
 def remarks(job: JobState) -> Iterator[Remark]:

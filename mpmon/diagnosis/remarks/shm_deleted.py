@@ -33,7 +33,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _counts(job: JobState) -> Iterator[Remark]:
-    """Of those that are refcounters for certain."""
+    """Remarks on deleted files that are certainly reference-count files."""
     named = {row.file for row in job.snapshot.exports}
     for row in job.snapshot.shared_files:
         name = row.path.rpartition("/")[2]
@@ -55,7 +55,7 @@ def _remark(job: JobState, row: SharedFile, producer: int) -> Remark:
 
 
 def _tensors(job: JobState) -> Iterator[Remark]:
-    """Of files that were made with a name and have none."""
+    """Remarks on tensor files that were created with a name and no longer have one."""
     found: dict[int, list[SharedFile]] = {}
     for row in job.snapshot.shared_files:
         if row.kind == "storage" and row.deleted and row.count is not None and job.ipc.ground.users.get(row.id):

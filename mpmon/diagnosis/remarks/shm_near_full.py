@@ -18,7 +18,7 @@ from mpmon.model import SharedMemory
 TOPIC = "shm-near-full"
 
 SHARE, MUCH = 0.9, 0.98
-"""Full from here on, when little is left; however much is left."""
+"""Shares in use from which it is nearly full: if little is left in bytes; regardless of how much is left."""
 
 LITTLE_BYTES = 1 << 30
 

@@ -17,7 +17,7 @@ from mpmon.diagnosis.job_state import JobState
 TOPIC = "shm-orphans"
 
 LEAST_BYTES, LEAST_SHARE, MANY = 64 << 20, 0.01, 32
-"""So much memory, so much of /dev/shm, or so many files are worth a word."""
+"""Minimum bytes, share of /dev/shm, or number of files worth reporting."""
 
 SHOWN = 3
 

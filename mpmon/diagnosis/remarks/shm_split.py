@@ -18,7 +18,7 @@ TOPIC = "shm-split"
 
 
 def remarks(job: JobState) -> Iterator[Remark]:
-    """One for each producer whose sendings go to others that do not see its files."""
+    """One remark for each producer whose transfers go to processes that do not see its files."""
     systems = job.snapshot.shared_memory
     if len(systems) < 2:
         return
@@ -32,7 +32,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
 
 
 def _transfers(job: JobState) -> Iterator[tuple[int, int]]:
-    """From whom to whom CUDA memory went, or goes as soon as it is got."""
+    """(sender, receiver) pids of CUDA memory transfers, including items still in a queue."""
     getters = {view.id: view.consumers for view in job.ipc.queues}
     for view in job.ipc.exports:
         receivers = view.consumers or (getters.get(view.queue, ()) if view.queue else ())

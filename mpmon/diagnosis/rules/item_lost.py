@@ -2,7 +2,8 @@
 
 What it looks like: the consumer waits, the queue is empty, and all producers are idle: each considers its items delivered.
 Or: processes wait for an event or condition, and all that could set it are waiting too or have ended. Or: a program waits for
-a task of Ray, Dask or the like, and all workers have been idle for a while.
+a task of Ray, Dask or the like, and all workers have been idle for a while. Or: an event loop sleeps although one of its
+tasks could continue.
 Why: the queue's feeder thread failed after `put` had returned (an object that cannot be pickled, no descriptors left),
 printed a traceback to standard error and dropped the item; or the notification came before anyone waited for it; or the task
 requests CPUs, GPUs or a worker that nobody releases.
@@ -36,6 +37,10 @@ _ADVICE = {
     Absent.ITEM_LOST: (
         "Search the job's standard error for QueueFeederThread: the item could not be pickled or sent.",
         "Raise the limit of open files (ulimit -n), or torch.multiprocessing.set_sharing_strategy('file_system').",
+    ),
+    Absent.NOT_WOKEN: (
+        "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",
+        "PYTHONASYNCIODEBUG=1 turns a direct call, which does not wake the loop, into an error.",
     ),
     Absent.NOT_BEGUN: (
         "Check which CPUs, GPUs or other resources the task requests, and who holds them: actors keep theirs until they end.",

@@ -194,8 +194,12 @@ class _Search:
         if TASK not in bases:
             self.problem = self.problem if NONE in bases else OTHERS
             return False
-        (state,) = self._objects.words("I", address + self._layout.future_state)
-        return state == PENDING
+        return self._state(address) == PENDING
+
+    def _state(self, future: int) -> int:
+        """Of a future or task. Raises `Torn`."""
+        (state,) = self._objects.words("I", future + self._layout.future_state)
+        return state
 
     def _idents(self) -> Mapping[int, int]:
         """The kernel's ids of the requested threads, by Python's ids. Raises `Torn`."""
@@ -309,6 +313,8 @@ class _Search:
             if awaits.is_future(chain.awaited):
                 raise Torn
             return Await()
+        if awaits.is_future(task.waiter) and self._state(task.waiter) != PENDING:
+            return Await("ready")
         return awaits.of(task.waiter, frames, blocks)
 
 
