@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together(arguments: list[str]) -> None:
 def test_memory_is_not_taken_where_nobody_can_be_asked(machine: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["doctor", "--gpu"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("driver 580.95.05, 2 × Stand-in H200\ntorch ")
+    assert said.startswith("driver 580.95.05, 2 × NVIDIA H100 80GB HBM3\ntorch ")
     assert "confirmed            driver-answers: all queried figures, of 2 GPU(s)\n" in said
     assert " more checks take up to 1536 MiB of the first GPU for some 3 minutes" in said
     assert "There is no terminal to ask on: skipped without --yes." in said
@@ -110,7 +110,7 @@ def test_a_user_is_asked(
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
     assert cli.run(["doctor", "--gpu"]) == 0
     (question,) = asked
-    assert question.endswith("(4.0 of 140.0 GiB are in use). Continue? [y/N] ")
+    assert question.endswith("(0.0 of 79.6 GiB are in use). Continue? [y/N] ")
     assert ("1 confirmed" in capsys.readouterr().out) is taken
 
 
@@ -121,7 +121,7 @@ def test_the_report_has_no_names_and_no_paths(machine: World, monkeypatch: pytes
     text = file.read_text()
     report = json.loads(text)
     assert (report["schema"], report["driver"], report["standin"]) == ("mpmon.gpu/1", "580.95.05", True)
-    assert report["gpus"] == ["Stand-in H200"] * 2
+    assert report["gpus"] == ["NVIDIA H100 80GB HBM3"] * 2
     assert {row["name"]: row["verdict"] for row in report["results"]} == {
         "driver-answers": CONFIRMED, "figures-as-nvidia-smi": NOT_HERE, "calls-are-cheap": CONFIRMED,
         "context-is-listed": CONFIRMED, "memory-is-counted": CONFIRMED, "imports-are-not-counted": CONFIRMED,

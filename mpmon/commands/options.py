@@ -80,7 +80,6 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
 
 def add_watching(parser: argparse.ArgumentParser) -> None:
     """Options of every command that watches a job."""
-    parser.set_defaults(about="")
     parser.add_argument(
         "--once", action="store_true", help="observe, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
     )
@@ -133,7 +132,11 @@ def add_nccl_ras(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Options that a settings file may set too: `mpmon.commands.settings`."""
+    """Options that a settings file may set too: `mpmon.commands.settings`.
+
+    Every command with a screen has them, so what the screen needs besides has its default here.
+    """
+    parser.set_defaults(about="")
     parser.add_argument(
         "--interval", type=seconds, default=None, metavar="SECONDS",
         help="seconds between rounds (default 1; on the screen 2 while the job is healthy)",

@@ -83,6 +83,7 @@ def test_it_is_made_once_the_driver_says_so(topic: str, standins: World, nvml: S
 @pytest.mark.parametrize("pids", [(), ("pids",)], ids=["mounts", "mounts and pids"])
 def test_who_has_a_device_open_in_a_container_is_told(pids: tuple[str, ...], standins: World, nvml: Standin) -> None:
     """The file is none of this side's /dev, and the process has another pid on its own."""
+    nvml.say(Scenario(gpus=2))  # with memory in use
     with job(BOXED, "nvidia0", *pids) as (program, said):
         report = until(program.pid, lambda report: "gpu-unseen" in topics(report), "the remark gpu-unseen")
         remark = remark_of(report, "gpu-unseen")
