@@ -72,7 +72,9 @@ def test_a_report_says_what_the_driver_says(job: list[int], nvml: Standin) -> No
     root, first, second = job
     scenario = Scenario(gpus=2, driver="580.95.05")
     scenario.gpu(1, power=612_000, temperature=71).fails("nvmlDeviceGetPowerUsage", NOT_SUPPORTED, gpu=0)
-    scenario.gpu(0, utilization=97).process(gpu=0, pid=first, memory=20 * GIB).process(gpu=1, pid=second, memory=UNKNOWN_MEMORY)
+    scenario.gpu(0, utilization=97).process(gpu=0, pid=first, memory=20 * GIB).process(
+        gpu=1, pid=second, memory=UNKNOWN_MEMORY
+    )
     nvml.say(scenario.process(gpu=1, pid=os.getpid(), memory=GIB, kind="graphics"))
     said = report(root, nvml)
     assert said["driver"] == "580.95.05"
