@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 DIGITS = "123456789"
 
 
+class Rows(OptionList):
+    """With the keys of vi as well."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("j", "cursor_down"), Binding("k", "cursor_up")]
+
+
 class Picker(App[int]):
     """Exits with the index of the chosen row, or with nothing."""
 
@@ -29,8 +35,6 @@ class Picker(App[int]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,ctrl+c,ctrl+d", "leave", priority=True),
-        Binding("j", "app.move('cursor_down')"),
-        Binding("k", "app.move('cursor_up')"),
         *(Binding(digit, f"app.take({int(digit) - 1})") for digit in DIGITS),
     ]
 
@@ -43,7 +47,7 @@ class Picker(App[int]):
     def compose(self) -> Iterator[Widget]:
         """The question and the rows."""
         yield Label("Which job? Arrows and Enter, or its number; q to leave.")
-        yield OptionList(*(Option(self._words(number)) for number in range(len(self._rows))))
+        yield Rows(*(Option(self._words(number)) for number in range(len(self._rows))))
 
     def _words(self, number: int) -> Text:
         name, facts = self._rows[number]
@@ -53,10 +57,6 @@ class Picker(App[int]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter, or a click."""
         self.exit(event.option_index)
-
-    def action_move(self, how: str) -> None:
-        """As the arrows do."""
-        getattr(self.query_one(OptionList), f"action_{how}")()
 
     def action_take(self, index: int) -> None:
         """By number."""

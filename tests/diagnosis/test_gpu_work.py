@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Verdict
-from mpmon.model import Collective, FlightRecord, GroupProgress, Row
+from mpmon.diagnosis.thresholds import GPU_FRESH_S
+from mpmon.model import Collective, FlightRecord, GroupProgress, Row, Snapshot
 from tests.builders import (
     START,
     blocked,
@@ -40,6 +41,31 @@ from tests.diagnosis.gpu_jobs import (
     trains,
     words,
 )
+from tests.diagnosis.test_invariance import diagnosed as replayed
+from tests.hangs.expected import HOME
+
+# What a process does
+
+LONG_STEP = HOME / "ok-gpu-long-step"
+
+
+def long_step(*, devices_late_s: float = 0.0) -> str:
+    """What is said of a job, recorded on a GPU, whose main thread waits for the results of long kernels."""
+
+    def change(snapshot: Snapshot) -> Snapshot:
+        late = tuple(msgspec.structs.replace(row, read_at=row.read_at - devices_late_s) for row in snapshot.gpus)
+        return msgspec.structs.replace(snapshot, gpus=late)
+
+    return replayed(LONG_STEP, change).because
+
+
+def test_a_thread_that_waits_for_its_gpu_does_not_seem_to_loop() -> None:
+    assert long_step() == "main is running, its GPU 80 % busy in step() at job.py:26"
+
+
+def test_old_values_of_a_device_say_nothing_of_the_present() -> None:
+    assert long_step(devices_late_s=2 * GPU_FRESH_S) == "main is busy-looping in step() at job.py:26"
+
 
 # gpu-spinning
 

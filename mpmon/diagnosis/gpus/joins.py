@@ -167,7 +167,8 @@ class Gpus:
 
         A thread that waits for a kernel asks the driver again and again, and looks like one that computes.
         """
-        percents = [row.sm_percent for row in self.contexts if row.pid == pid and row.sm_percent is not None]
+        fresh = {gpu.uuid for gpu in self.fresh}
+        percents = [row.sm_percent or 0.0 for row in self.contexts if row.pid == pid and row.gpu_uuid in fresh]
         most = max(percents, default=0.0)
         return most if most > GPU_WORKS_PERCENT else None
 
