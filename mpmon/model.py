@@ -399,6 +399,11 @@ class Stack(Row, frozen=True, kw_only=True):
     """Of one that its own code has put to sleep in a loop: what this tests before it is left, as its source says: names of
     methods, of attributes with a dot before them, `?` for what is neither. Empty: it is never left. `None`: it is not known.
     """
+    counts: tuple[tuple[int, int, int, dict[str, int]], ...] = ()
+    """With `contents`, for its variables that lead to whole numbers: place and number as there, a digest of all but these
+    numbers, and their sums by the attribute that leads to them, in which each has its own weight. Attributes are written with
+    a dot before them; numbers that no attribute leads to, or too many, have no name.
+    """
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.
@@ -410,8 +415,8 @@ class Stack(Row, frozen=True, kw_only=True):
     through queues and connections of multiprocessing; what recv(2) gets is not among them.
     """
     limits: tuple[str, ...] | None = None
-    """Of one whose own code waits with a short time limit in a loop: the variables that this loop compares with a limit, as
-    its source says. `None`: it is not known.
+    """Of one whose own code waits with a short time limit in a loop: the variables that this loop compares with a limit, and
+    attributes with a dot before them, as its source says. `None`: it is not known.
     """
 
 

@@ -49,7 +49,7 @@ class Loop(NamedTuple):
     tests: tuple[str, ...]
     """What it tests before it is left: names of methods, and of attributes with a dot before them."""
     limits: tuple[str, ...]
-    """The variables that it compares with a limit, unless it only logs then."""
+    """The variables, and attributes with a dot before them, that it compares with a limit, unless it only logs then."""
 
 
 @may_hang
@@ -66,10 +66,10 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
     began = _began(proc, pid)
     for file in dict.fromkeys(file for file, _ in places):
         tree = _parsed(proc, pid, file, began)
-        for line in (line for other, line in places if tree is not None and other == file):
+        for line in (line for other, line in places if other == file):
             loop = _loop_around(tree, line) if tree else None
-            if loop is not None:
-                found[file, line] = Loop(tuple(sorted(set(_tests(loop)))), tuple(sorted(set(_limits(loop)))))
+            if tree and loop:
+                found[file, line] = Loop(tuple(sorted(set(_tests(loop)))), tuple(sorted(set(_limits(loop, tree)))))
     return found
 
 
@@ -195,23 +195,44 @@ def _asked_by_call(call: ast.Call) -> Iterator[str]:
         yield NOT_KNOWN
 
 
-_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
 """Of logging, warnings and builtins."""
 
 
-def _limits(loop: ast.While) -> Iterator[str]:
-    """Variables that are compared by order. An equality holds once, while a limit that is reached stays reached."""
-    quiet = {
-        id(inner)
-        for node in ast.walk(loop)
-        if isinstance(node, ast.If) and _only_logs(node)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Compare) and id(node) not in quiet and any(isinstance(op, _ORDERS) for op in node.ops):
-            yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+def _limits(loop: ast.While, tree: ast.Module) -> Iterator[str]:
+    """Variables and attributes that are compared, here or in a function of the file that is called."""
+    nodes = _with_called(loop, tree)
+    quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
+    for node in nodes:
+        if (
+            isinstance(node, ast.Compare)
+            and id(node) not in quiet
+            and any(isinstance(op, _COMPARES) for op in node.ops)
+        ):
+            yield from (name for part in ast.walk(node) if (name := _name(part)))
+
+
+def _name(node: ast.AST) -> str:
+    """Of a variable, or of an attribute, with a dot before it."""
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _with_called(loop: ast.While, tree: ast.Module) -> list[ast.AST]:
+    """The nodes of a loop, and of the functions and methods whose names are called there, as far as the file has them."""
+    functions = {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    nodes = list(ast.walk(loop))
+    for node in nodes:
+        called = functions.pop(_called(node), None)
+        if called is not None:
+            nodes += ast.walk(called)
+    return nodes
+
+
+def _called(node: ast.AST) -> str:
+    function = node.func if isinstance(node, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", ""))
 
 
 def _only_logs(node: ast.If) -> bool:

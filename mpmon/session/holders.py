@@ -147,7 +147,7 @@ def ask_interpreters(
             continue
         if isinstance(found, OSError):
             found = Findings(unknown=_unread("locks", look.pid, found))
-        look.note_inside(found.turns, found.contents, found.turning, found.moved)
+        look.note_inside(found)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
         if not look.remembers(children[look.pid]):
             look.remembered, look.children = found.remembered, children[look.pid]

@@ -28,6 +28,7 @@ from mpmon.probes.syscalls import POLLS, SLEEPS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # The first picture of the screen needs no look and should not wait for it.
+    from mpmon.probes.interpreter import Findings
     from mpmon.probes.kernel import KernelLook
     from mpmon.probes.kernel.holdings import ServedFile
     from mpmon.probes.loops import Loop
@@ -192,26 +193,13 @@ class Look:
                 for row in self.stacks or ()
             )
 
-    def note_inside(
-        self,
-        turns: Mapping[int, tuple[tuple[int, ...], ...]],
-        contents: Mapping[int, tuple[tuple[int, int, int], ...]],
-        turning: Mapping[int, tuple[int, ...]],
-        moved: Mapping[int, tuple[int, int]],
-    ) -> None:
+    def note_inside(self, found: Findings) -> None:
         """Note, by thread, the loop positions of running and polling threads; for some of these also the digests of
         their variables, which of their calls loop, and how much these threads read and wrote.
         """
-        if turns or contents:
-            self.stacks = tuple(
-                msgspec.structs.replace(
-                    row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ()),
-                    read=moved[row.tid][0] if row.tid in moved else None,
-                    wrote=moved[row.tid][1] if row.tid in moved else None,
-                )
-                if row.tid in turns or row.tid in contents else row
-                for row in self.stacks or ()
-            )  # fmt: skip
+        if found.turns or found.contents:
+            seen = {*found.turns, *found.contents}
+            self.stacks = tuple(_inside(row, found) if row.tid in seen else row for row in self.stacks or ())
 
 
 def is_taken_semaphore(item: KernelObject) -> bool:
@@ -234,6 +222,15 @@ def _running(rows: tuple[Blocked, ...]) -> set[int]:
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
     return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}
+
+
+def _inside(stack: Stack, found: Findings) -> Stack:
+    tid = stack.tid
+    read, wrote = found.moved.get(tid, (None, None))
+    return msgspec.structs.replace(
+        stack, turns=found.turns.get(tid), contents=found.contents.get(tid), counts=found.counts.get(tid, ()),
+        turning=found.turning.get(tid, ()), read=read, wrote=wrote,
+    )  # fmt: skip
 
 
 def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:

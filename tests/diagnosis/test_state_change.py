@@ -70,14 +70,23 @@ GETS = (
 WORKER = 4300
 
 
-def gets_again(second: int, *, read: int | None, limits: tuple[str, ...] | None) -> tuple[Row, ...]:
-    """Main counts how often its get() timed out; its worker stands in a get() of its own."""
-    seen = stack("main", *GETS, at=second)
+def in_variable(seen: Stack, second: int) -> Stack:
     *called, own = seen.frames
     own = msgspec.structs.replace(own, locals_digest=second, plain={"empty": second}, trend={"empty": 1})
-    seen = msgspec.structs.replace(
-        seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)), read=read, limits=limits
-    )
+    return msgspec.structs.replace(seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)))
+
+
+def in_attribute(seen: Stack, second: int) -> Stack:
+    counts = ((0, 3, 77, {".done": 5, ".empty": second}),)
+    return msgspec.structs.replace(seen, contents=((0, 3, 1000 + second), (0, 4, 78)), counts=counts)
+
+
+def gets_again(
+    second: int, *, counted: Callable[[Stack, int], Stack], read: int | None, limits: tuple[str, ...] | None
+) -> tuple[Row, ...]:
+    """Main counts how often its get() timed out; its worker stands in a get() of its own."""
+    seen = counted(stack("main", *GETS, at=second), second)
+    seen = msgspec.structs.replace(seen, read=read, limits=limits)
     return (
         process(), thread(slices=9 * second), seen, blocked("poll", timeout_s=1.0, ran_at=START + second - 0.5),
         process(WORKER, parent=ROOT), thread(WORKER),
@@ -102,5 +111,17 @@ def gets_again(second: int, *, read: int | None, limits: tuple[str, ...] | None)
 def test_the_count_of_attempts_is_no_progress(
     read: Callable[[int], int | None], limits: tuple[str, ...] | None, *, hangs: bool
 ) -> None:
-    rounds = [snapshot(*gets_again(second, read=read(second), limits=limits), at=float(second)) for second in range(16)]
-    assert (diagnosed(rounds).verdict is Verdict.HUNG) == hangs
+    rounds = (gets_again(second, counted=in_variable, read=read(second), limits=limits) for second in range(16))
+    found = diagnosed([snapshot(*rows, at=float(second)) for second, rows in enumerate(rounds)])
+    assert (found.verdict is Verdict.HUNG) == hangs
+
+
+@pytest.mark.parametrize(
+    ("limits", "hangs"),
+    [((), True), ((".done", "most", "self"), True), ((".empty", "self"), False), (None, False)],
+    ids=["no-limit", "other-limit", "acts-after-some", "source-unknown"],
+)
+def test_the_same_for_a_count_in_an_attribute(limits: tuple[str, ...] | None, *, hangs: bool) -> None:
+    rounds = (gets_again(second, counted=in_attribute, read=500, limits=limits) for second in range(16))
+    found = diagnosed([snapshot(*rows, at=float(second)) for second, rows in enumerate(rounds)])
+    assert (found.verdict is Verdict.HUNG) == hangs

@@ -138,6 +138,14 @@ def digests(program: Program) -> Digests:
     return {(place, number): digest for place, number, digest in found}
 
 
+Counts = dict[tuple[int, int], tuple[int, dict[str, int]]]
+
+
+def counts(program: Program) -> Counts:
+    found = look_inside(Proc(), program.pid, {}, looping=[program.pid]).counts[program.pid]
+    return {(place, number): (rest, sums) for place, number, rest, sums in found}
+
+
 def changed(program: Program) -> set[int]:
     """Places of the calls with a variable that leads to something else after a step; nothing changes without one."""
     before = digests(program)
@@ -183,6 +191,39 @@ def test_a_name_of_the_module_that_a_function_counts(tmp_path: Path) -> None:
     call = "steps = 0\ndef work():\n    global steps\n    while wait(): steps += 1\nwork()"
     with waiting(tmp_path, "pass", call) as program:
         assert changed(program) == {0, LOOP}
+
+
+COUNTS: dict[str, tuple[str, str, str]] = {
+    "an attribute": ("Counter()", "thing.steps += 1", ".steps"),
+    "a number in a dictionary": ("{'tries': 1}", "thing['tries'] += 1", ""),
+    "a number in an attribute's list": ("type('Box', (), {'__init__': lambda self: setattr(self, 'tries', [5])})()",
+                                        "thing.tries[0] += 1", ".tries"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", COUNTS.values(), ids=COUNTS)
+def test_a_whole_number_that_grows_is_told_from_other_changes(tmp_path: Path, way: tuple[str, str, str]) -> None:
+    thing, step, name = way
+    with waiting(tmp_path, step, f"loop({thing})") as program:
+        ((place, (rest, sums)),) = ((place, found) for place, found in counts(program).items() if place[0] == LOOP)
+        go_on(program)
+        rest_after, sums_after = counts(program)[place]
+    assert rest_after == rest
+    assert sums_after == sums | {name: sums[name] + 1}
+
+
+def test_of_two_numbers_one_that_shrinks_is_seen_beside_one_that_grows(tmp_path: Path) -> None:
+    with waiting(tmp_path, "thing[0] += 1; thing[1] -= 1", "loop([5, 5])") as program:
+        before = counts(program)
+        go_on(program)
+        assert counts(program)[LOOP, 0][1][""] < before[LOOP, 0][1][""]
+
+
+def test_another_change_is_seen_beside_a_number(tmp_path: Path) -> None:
+    with waiting(tmp_path, "thing['tries'] += 1; thing['new'] = 'x'", "loop({'tries': 1})") as program:
+        before = counts(program)
+        go_on(program)
+        assert counts(program)[LOOP, 0][0] != before[LOOP, 0][0]
 
 
 UNCHANGED: dict[str, tuple[str, str]] = {

@@ -69,7 +69,15 @@ def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: t
             "while not done:\n    nap()\n    if tries > 5:\n        log.info('late')\n    else:\n        more()",
             ("tries",),
         ),
-        ("while not done:\n    nap()\n    if tries == 5:\n        report()", ()),
+        ("while not done:\n    nap()\n    if tries == 5:\n        report()", ("tries",)),
+        (
+            "while not done:\n    nap()\n    self.tries += 1\n    if self.tries > 5:\n        restart()",
+            (".tries", "self"),
+        ),
+        (
+            "def tell():\n    if self.tries > 5:\n        restart()\nwhile not done:\n    nap()\n    tell()",
+            (".tries", "self"),
+        ),
     ],
 )
 def test_what_a_loop_compares_with_a_limit(tmp_path: Path, loop: str, limits: tuple[str, ...]) -> None:

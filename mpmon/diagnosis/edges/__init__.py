@@ -52,7 +52,7 @@ from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
-from mpmon.diagnosis.progress.state_change import counters, moved_nothing
+from mpmon.diagnosis.progress.state_change import may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -182,8 +182,7 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
     polls = len(asking(stack)) - 1
     if any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents):
         return True
-    counted = counters([sample for sample in past.samples if sample.at > job.stands_since(key)])
-    return bool(counted) and (stack.limits is None or not counted.isdisjoint(stack.limits))
+    return may_give_up([sample for sample in past.samples if sample.at > job.stands_since(key)], stack.limits)
 
 
 def _opens_pipe(job: JobState, key: ThreadKey) -> bool:

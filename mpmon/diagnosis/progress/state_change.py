@@ -8,7 +8,7 @@ directory listing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -70,10 +70,22 @@ def moved_nothing(samples: Sequence[Sample], since: float) -> bool:
     return len(moved) > 1 and len(set(moved)) == 1
 
 
-def counters(samples: Sequence[Sample]) -> frozenset[str]:
-    """The plain variables of the user's calls that grew while a thread polled."""
-    frames = (frame for sample in samples if sample.stack for frame in asking(sample.stack))
-    return frozenset(name for frame in frames for name, way in (frame.trend or {}).items() if way > 0)
+def may_give_up(samples: Sequence[Sample], limits: Collection[str] | None) -> bool:
+    """A thread that polled counted its attempts, and its loop compares what it counted with a limit; also where this is not
+    known.
+
+    Args:
+        samples: Those of the polling thread.
+        limits: `Stack.limits`.
+    """
+    stacks = [sample.stack for sample in samples if sample.stack]
+    trends = (frame.trend or {} for stack in stacks for frame in asking(stack))
+    counters = {name for trend in trends for name, way in trend.items() if way > 0}
+    for before, after in pairwise(stacks):
+        counters.update(*_counted(before, after).values())
+    if not counters or limits is None:
+        return bool(counters)
+    return not counters.isdisjoint(limits) or ("" in counters and bool(limits))
 
 
 def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool]) -> float | None:
@@ -108,12 +120,28 @@ def _same_answer(before: Stack, after: Stack) -> bool:
 
 
 def _got_nothing(before: Stack, after: Stack) -> bool:
-    """The kernel counted no byte read, no readable state reachable from the variables changed, and plain variables that
-    changed only grew.
+    """The kernel counted no byte read, and of the readable state reachable from the variables only whole numbers changed,
+    which grew.
     """
     if after.read is None or before.read != after.read or not _same_place(before, after):
         return False
-    return not _differ(before, after) and all(map(_only_grew, asking(before), asking(after)))
+    counted = _counted(before, after)
+    return not _differ(before, after, but=counted) and all(map(_only_grew, asking(before), asking(after)))
+
+
+def _counted(before: Stack, after: Stack) -> dict[tuple[int, int], set[str]]:
+    """For each variable that leads to whole numbers which grew, and to nothing else that changed: the attributes that lead to
+    those that grew. Its place and number are the key.
+    """
+    was = {(place, number): (rest, sums) for place, number, rest, sums in before.counts}
+    found: dict[tuple[int, int], set[str]] = {}
+    for place, number, rest, sums in after.counts:
+        known = was.get((place, number))
+        if known and known[0] == rest and known[1].keys() == sums.keys():
+            grown = {name for name, value in sums.items() if value > known[1][name]}
+            if grown and all(value >= known[1][name] for name, value in sums.items()):
+                found[place, number] = grown
+    return found
 
 
 def _only_grew(before: Frame, after: Frame) -> bool:
@@ -130,8 +158,8 @@ def _call(frame: Frame) -> tuple[object, ...]:
     return frame.function, frame.file, frame.line, frame.arguments_digest
 
 
-def _differ(before: Stack, after: Stack) -> bool:
-    """The state reachable from some variable of the same call differs."""
-    known = {(place, number): digest for place, number, digest in before.contents or ()}
+def _differ(before: Stack, after: Stack, *, but: Collection[tuple[int, int]] = ()) -> bool:
+    """The state reachable from some variable of the same call differs; those in `but`, by place and number, are left out."""
+    known = {(place, number): digest for place, number, digest in before.contents or () if (place, number) not in but}
     pairs = [(known.get((place, number)), digest) for place, number, digest in after.contents or ()]
     return any(was is not None and NOT_KNOWN not in (was, digest) and was != digest for was, digest in pairs)

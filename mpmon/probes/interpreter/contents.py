@@ -30,6 +30,12 @@ FIRST_NAME = 1000
 MOST_OBJECTS, MOST_OF_VARIABLE = 2000, 100
 """Most objects examined per reading of a thread, and per variable."""
 
+MOST_SUMS = 24
+"""Most sums of whole numbers kept of one variable, by name."""
+
+LARGEST_COUNT = 1 << 40
+"""No count of attempts gets as far; larger numbers are values like any other."""
+
 DEEPEST = 7
 """Most references from a variable to an examined object: enough from a model to a weight of its second layer."""
 
@@ -59,6 +65,10 @@ class Contents:
         self._left = MOST_OBJECTS
         self._known: dict[int, int | None] = {}
         """Digests of objects bound to variables, since calls pass the same objects on."""
+        self._counted: dict[int, tuple[int, dict[str, int]]] = {}
+        """For those that lead to whole numbers: a digest of the rest, and the sums of these numbers."""
+        self.counts: list[tuple[int, int, int, dict[str, int]]] = []
+        """See `Stack.counts`."""
 
     def of(self, frames: Sequence[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
         """Position of the call, number of the variable, and digest of what it leads to; see `Stack.contents`.
@@ -67,37 +77,44 @@ class Contents:
         """
         for place, frame in enumerate(frames):
             if not is_standard(frame.code.file):
-                for number, digest in self._of_call(frame):
+                for number, value, digest in self._of_call(frame):
                     if digest:
                         yield place, number, digest
+                    if value in self._counted:
+                        self.counts.append((place, number, *self._counted[value]))
 
-    def _of_call(self, frame: FrameInMemory) -> Iterator[tuple[int, int | None]]:
+    def _of_call(self, frame: FrameInMemory) -> Iterator[tuple[int, int, int | None]]:
+        """Number of each variable, the object that it is bound to, and the digest."""
         if self._left <= 0:
-            yield NO_VARIABLE, NOT_KNOWN
+            yield NO_VARIABLE, 0, NOT_KNOWN
         if _has_clock(frame):
-            yield CLOCK, NOT_KNOWN
+            yield CLOCK, 0, NOT_KNOWN
         if frame.code.name == "<module>":
             # A module has many names, and they are rarely rebound.
-            yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.variables)))
+            yield from self._of_all(_read(frame.variables), 0)
             return
         for number in range(len(_read(frame.variables))):
-            yield number, self._of_variable(frame, number)
+            yield number, *self._of_variable(frame, number)
         if _is_own(frame):
-            yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.looked_up), FIRST_NAME))
+            yield from self._of_all(_read(frame.looked_up), FIRST_NAME)
 
-    def _of_variable(self, frame: FrameInMemory, number: int) -> int | None:
+    def _of_all(self, values: Sequence[int], first: int) -> Iterator[tuple[int, int, int | None]]:
+        for number, value in enumerate(values, first):
+            yield number, value, self._of(value)
+
+    def _of_variable(self, frame: FrameInMemory, number: int) -> tuple[int, int | None]:
         """A variable that is rebound while it is read is read again; `None` if that keeps happening, or if nothing can
         be seen.
         """
         for _ in range(ATTEMPTS):
             value = self._bound_to(frame, number)
             if not value or (_is_own(frame) and self._is_number(value)):
-                return None
+                return 0, None
             digest = self._of(value)
             if self._bound_to(frame, number) == value:
                 self._known[value] = digest
-                return digest
-        return None
+                return value, digest
+        return 0, None
 
     def _bound_to(self, frame: FrameInMemory, number: int) -> int:
         self._objects.forget_pages()
@@ -116,6 +133,8 @@ class Contents:
         walk = _Walk(self._objects, min(MOST_OF_VARIABLE, self._left))
         walk.follow(value)
         self._left -= walk.used
+        if walk.sums and not walk.is_hidden:
+            self._counted[value] = walk.digest_of_rest, walk.sums
         return NOT_KNOWN if walk.is_hidden else walk.digest
 
 
@@ -127,23 +146,32 @@ class _Walk:
         self._most = most
         self._seen: set[int] = set()
         self.used = 0
-        self.digest = 0
+        self.digest = self.digest_of_rest = 0
+        self.sums: dict[str, int] = {}
+        """Of the whole numbers, by the attribute that leads to them: each is multiplied by its place among all of them, so that
+        one that grows does not hide another that shrinks as much.
+        """
+        self._numbers = 0
         self.is_hidden = False
 
     def follow(self, variable: int) -> None:
         """Note the visible state of an object and of the objects it leads to, nearest first."""
-        queue = deque([(variable, 0)])
+        queue = deque([(b"", variable, 0)])
         while queue and self.used < self._most:
-            thing, depth = queue.popleft()
+            name, thing, depth = queue.popleft()
             thing &= ~TAGS
             if not thing or thing in self._seen:
                 continue
             self.used += 1
             with suppress(Torn):
-                queue.extend((part, depth + 1) for part in self._look(thing, depth) if depth < DEEPEST)
+                parts = self._look(name, thing, depth)
+                queue.extend((own or name, part, depth + 1) for own, part in parts if depth < DEEPEST)
 
-    def _look(self, thing: int, depth: int) -> Sequence[int]:
+    def _look(self, name: bytes, thing: int, depth: int) -> Sequence[tuple[bytes, int]]:
         kind = self._objects.type_name(thing)
+        if kind == b"int":
+            self._note_number(name, thing)
+            return ()
         if look := VALUES.get(kind):
             self._note(look(self._objects, thing))
             return ()
@@ -152,9 +180,25 @@ class _Walk:
 
     def _note(self, text: bytes) -> None:
         self.digest = zlib.crc32(text, self.digest)
+        self.digest_of_rest = zlib.crc32(text, self.digest_of_rest)
 
-    def _parts(self, thing: int, kind: bytes, depth: int) -> Sequence[int]:
-        """Note the visible state of one object, and return the objects it leads to."""
+    def _note_number(self, name: bytes, thing: int) -> None:
+        try:
+            number = self._objects.integer(thing)
+        except Torn:
+            number = LARGEST_COUNT
+        if abs(number) >= LARGEST_COUNT:
+            self._note(VALUES[b"int"](self._objects, thing))
+            return
+        self.digest = zlib.crc32(b"%d" % number, self.digest)
+        self._numbers += 1
+        attribute = f".{name.decode(errors='replace')}" if name else ""
+        if attribute not in self.sums and len(self.sums) >= MOST_SUMS:
+            attribute = ""
+        self.sums[attribute] = self.sums.get(attribute, 0) + self._numbers * number
+
+    def _parts(self, thing: int, kind: bytes, depth: int) -> Sequence[tuple[bytes, int]]:
+        """Note the visible state of one object, and return the objects it leads to, with their names if they have any."""
         if at := POSITION_AT.get(kind):
             self._note(self._objects.read(thing + at, 8))
             return ()
@@ -174,9 +218,9 @@ class _Walk:
         known = next((base for base in bases if base in PARTS or base in LOOKS), b"")
         if look := LOOKS.get(known):
             self._note(look(self._objects, thing))
-        parts = PARTS[known](self._objects, thing) if known in PARTS else ()
+        parts = [(b"", part) for part in PARTS[known](self._objects, thing)] if known in PARTS else []
         if self._has_attributes(thing, kind):
-            return (*parts, *self._objects.values(thing), *self._slots(thing))
+            return (*parts, *self._objects.named_values(thing), *((b"", slot) for slot in self._slots(thing)))
         self.is_hidden |= depth <= NEAR and not known and self._hides(thing, kind)
         return parts
 

@@ -75,6 +75,8 @@ class Findings(msgspec.Struct):
     """`Stack.turns` of the `running`, by thread."""
     contents: Mapping[int, tuple[tuple[int, int, int], ...]] = {}
     """`Stack.contents` of the `looping`, by thread."""
+    counts: Mapping[int, tuple[tuple[int, int, int, dict[str, int]], ...]] = {}
+    """`Stack.counts` of the `looping`, by thread."""
     turning: Mapping[int, tuple[int, ...]] = {}
     """`Stack.turning` of the `looping`, by thread."""
     moved: Mapping[int, tuple[int, int]] = {}
@@ -103,6 +105,7 @@ def look_inside(
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
+            counts = inside.counts
         ran = tids.ran()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -116,6 +119,7 @@ def look_inside(
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
         turns,
         contents,
+        counts,
         turning,
         {tid: counts for tid in looping if (counts := _moved(proc, pid, tid)) is not None},
     )
@@ -173,6 +177,8 @@ class _Inside:
         self._ownerless: set[str] = set()
         """Held locks that do not record their owner."""
         self.awaited: list[JoinTarget] = []
+        self.counts: dict[int, tuple[tuple[int, int, int, dict[str, int]], ...]] = {}
+        """`Stack.counts` by thread, once its contents were read."""
         self.remembered: tuple[KnownChild, ...] = ()
         self.problem = ""
 
@@ -208,8 +214,14 @@ class _Inside:
         return {tid: tuple(dict.fromkeys(self._positions(self._stacks[tid]))) for tid in tids if self._stacks.get(tid)}
 
     def contents(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int, int], ...]]:
-        """What the variables of these threads lead to; see `Stack.contents`."""
-        return {tid: tuple(self._contents(self._stacks[tid])) for tid in tids if self._stacks.get(tid)}
+        """What the variables of these threads lead to; see `Stack.contents`. Fills `counts`."""
+        found: dict[int, tuple[tuple[int, int, int], ...]] = {}
+        for tid in tids:
+            if frames := self._stacks.get(tid):
+                contents = Contents(self._objects)
+                found[tid] = tuple(contents.of(frames[::-1]))
+                self.counts[tid] = tuple(contents.counts)
+        return found
 
     def turning(self, tids: Collection[int]) -> dict[int, tuple[int, ...]]:
         """Which calls of these threads are going round a loop at this moment; see `Stack.turning`."""
@@ -227,9 +239,6 @@ class _Inside:
     def _step_now(self, frame: FrameInMemory) -> int:
         self._objects.forget_pages()
         return frame.step()
-
-    def _contents(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
-        return Contents(self._objects).of(frames[::-1])
 
     def _positions(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, ...]]:
         for place, frame in enumerate(reversed(frames)):

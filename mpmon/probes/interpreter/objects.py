@@ -235,6 +235,10 @@ class Objects:
         """What the attributes of an instance are bound to. Raises `Torn`."""
         return tuple(value for _, value in self._attribute_pairs(thing))
 
+    def named_values(self, thing: int) -> tuple[tuple[bytes, int], ...]:
+        """The same with the names. Raises `Torn`."""
+        return tuple((self._name(key), value) for key, value in self._attribute_pairs(thing))
+
     def _name(self, key: int) -> bytes:
         """A name, truncated if long; instances of a class share theirs. Empty for a key that is not a string."""
         if key not in self._names:
