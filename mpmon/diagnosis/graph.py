@@ -79,6 +79,7 @@ class Absent(Enum):
     NOT_BEGUN = "a task of a library, all of whose workers wait for work"
     WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"
     NO_WORKERS = "workers that do not exist"
+    WORKERS_END = "workers that end as soon as they start"
     NO_OTHER_END = "the other end of a pipe, or another client of a server"
     OWN_END = "the other end of a pipe that only the waiting process itself has: neither data nor their end can come"
     OWN_ROOM = "room in a queue from which only the waiting process itself takes"

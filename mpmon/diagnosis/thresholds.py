@@ -221,6 +221,11 @@ fork. Recordings: none changes.
 KILLED_TOGETHER_S = 3.0
 """A kill for memory and an end that mpmon noticed belong together if this few seconds apart. Recordings: none changes."""
 
+FEWEST_ENDS = 4
+"""So many workers of a pool that ended without a result show that the next will end so too: one or two were killed.
+Recordings: none changes.
+"""
+
 STARTED_TOGETHER_S = 0.1
 """Workers of one pool start one after the other, less than this many seconds apart, or at least evenly. Recordings: 0
 halved, 0 doubled, 1 at the least, 1 unbounded.

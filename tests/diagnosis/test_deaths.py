@@ -15,6 +15,7 @@ from tests.builders import (
     START,
     after,
     blocked,
+    diagnosed,
     history,
     kernel_object,
     process,
@@ -148,3 +149,36 @@ def test_a_sibling_is_missing_where_one_counter_of_names_skips_a_number(
     rows = (KnownChild(pid=ROOT, child=row.pid, name=name) for row, name in zip(family, names, strict=True))
     shown = snapshot(process(), thread(), *family, *rows)
     assert misses_sibling(JobState(history(shown), shown), 5000) is misses
+
+
+def pool(*, ended: int, result_at: float = 0.0) -> list[Snapshot]:
+    """A process waits for a pool whose workers end one after the other, while one is alive; when a result came last."""
+    rounds: list[Snapshot] = []
+    for second in range(12):
+        gone = [process(7000 + number, parent=ROOT) for number in range(min(ended, second))]
+        exits = (
+            Exit(pid=row.pid, start_time=row.start_time, seen_at=START + 1 + at, process=row)
+            for at, row in enumerate(gone)
+        )
+        alive = process(8000 + second, parent=ROOT)
+        takes = thread(tid=4102, slices=int(min(second, result_at)))
+        rows = (
+            process(), thread(),
+            stack("main", "lib/threading.py:327 wait", "multiprocessing/pool.py:768 ApplyResult.get", "job.py:9 f"),
+            blocked("futex", ran_at=START - 9),
+            takes, stack("results", "multiprocessing/pool.py:579 Pool._handle_results", tid=4102),
+            thread(tid=4103), stack("workers", "multiprocessing/pool.py:522 Pool._handle_workers", tid=4103),
+            alive, thread(alive.pid), stack("main", "multiprocessing/pool.py:125 worker", pid=alive.pid),
+            *exits,
+        )  # fmt: skip
+        rounds.append(snapshot(*rows, at=float(second)))
+    return rounds
+
+
+@pytest.mark.parametrize(
+    ("ended", "result_at", "found"), [(8, 0.0, True), (5, 0.0, False), (8, 9.0, False)],
+    ids=["many-ended", "few-ended", "a-result-came"],
+)  # fmt: skip
+def test_workers_of_a_pool_that_end_without_a_result(ended: int, result_at: float, *, found: bool) -> None:
+    (finding,) = diagnosed(pool(ended=ended, result_at=result_at)).findings or (None,)
+    assert (finding is not None and "end without a result" in finding.summary) == found

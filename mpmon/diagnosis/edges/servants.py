@@ -18,6 +18,7 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
+from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
 from mpmon.diagnosis.waits import Context, Wait, context
 
 _LOADER = "dataloader worker"
@@ -167,9 +168,42 @@ def _feeding(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
 _HANDS_OUT = ("multiprocessing/pool.py", ("_handle_tasks",))
 
 
+def _fruitless(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A pool replaces workers that end without having given a result: at the moment it has none, although one of its threads
+    starts a new one within a tenth of a second, or several ended since the thread that takes results has last run.
+    """
+    threads = job.threads(key[0])
+    if not any((stack := job.stacks.get(other)) and has(stack, *_STARTS_WORKERS) for other in threads):
+        return None
+    took_at = max((past.ran_at for other in threads if is_deliverer(job, other) and (past := job.thread_history(other))),
+                  default=job.now)  # fmt: skip
+    ended = [
+        row.pid for row in job.snapshot.exits if row.process.ppid == key[0] and row.seen_at > took_at + FROZEN_AFTER_S
+    ]
+    if len(ended) >= FEWEST_ENDS:
+        why = f"{len(ended)} workers of the pool ended, and no result came: pids {several([str(pid) for pid in ended])}"
+    elif not pool_workers(job, key[0]) and not any(_runs_tasks(job, other) for other in threads):
+        why = "the pool has no worker although one of its threads starts them: each ends as soon as it was started"
+    else:
+        return None
+    return WaitEdge((NoReleaser(why, reason=Absent.WORKERS_END),), words="pool result", evidence=why)
+
+
+def _runs_tasks(job: JobState, key: ThreadKey) -> bool:
+    """The thread is a worker of a `ThreadPool`."""
+    stack = job.stacks.get(key)
+    return stack is not None and has(stack, "multiprocessing/pool.py", ("worker",))
+
+
+_STARTS_WORKERS = ("multiprocessing/pool.py", ("_handle_workers",))
+"""The thread that replaces a pool's workers."""
+
+
 def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
     if edge := _delivered(job, key):
+        return edge
+    if edge := _fruitless(job, key):
         return edge
     workers = pool_workers(job, key[0])
     busy = [*busy_threads(job, workers), *executor_threads(job, key), *_loops(job, key)]

@@ -31,7 +31,7 @@ _NOTICE = (
 def match(stuck: StuckSet) -> Match | None:
     """The chain ends in a process that ended."""
     if stuck.ending is Ending.NOBODY:
-        return _replaced(stuck)
+        return _none_stays(stuck) or _replaced(stuck)
     if stuck.ending is Ending.LEAF:
         return _polled_for(stuck)
     if stuck.ending is Ending.CYCLE:
@@ -76,6 +76,22 @@ def _polled_for(stuck: StuckSet) -> Match | None:
         evidence=evidence_of(stuck.job, pids),
         advice=(*advice_on(stuck.job, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,
+    )
+
+
+def _none_stays(stuck: StuckSet) -> Match | None:
+    """A pool's workers end at their start, so that its tasks are never done."""
+    if stuck.nobody is None or stuck.nobody.reason is not Absent.WORKERS_END:
+        return None
+    return Match(
+        summary=f"{stuck.role()} waits for {stuck.wait_state().words}{stuck.at()}, but the workers of its pool end "
+        "without a result, and new ones are started in their place",
+        evidence=stuck.edge_evidence(),
+        advice=(
+            "Search the job's standard error for their tracebacks: often the pool's initializer raises an exception.",
+            "Use ProcessPoolExecutor, which raises BrokenProcessPool when an initializer fails.",
+        ),
+        certainty=Certainty.LIKELY,
     )
 
 
