@@ -188,7 +188,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
 
     id: Name
     """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `pty:NUMBER`,
-    `mount:DEV`, `eventfd:…`.
+    `eventfd:ID` (of fdinfo), `mount:DEV`.
     """
     kind: str
     """pipe, fifo, socket, semaphore, mutex, futex, file, file lock, mount (a file system that somebody else serves), terminal,
@@ -415,10 +415,14 @@ class Stack(Row, frozen=True, kw_only=True):
     through queues and connections of multiprocessing; what recv(2) gets is not among them.
     """
     limits: tuple[str, ...] | None = None
-    """Of one whose own code waits with a short time limit in a loop: the variables that this loop compares with a limit, and
-    attributes with a dot before them, as its source says. `None`: it is not known.
+    """Of one whose own code sleeps, or waits with a short time limit, in a loop: the variables that this loop compares with a
+    limit, attributes with a dot before them, and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it
+    is not known.
     """
 
+
+BY_CLOCK = "clock()"
+"""Of `Stack.limits`."""
 
 SENT_CODE = "<dynamic-code>"
 """File of code that cloudpickle sent from another process by value, where nothing tells in which file it was written."""
@@ -448,9 +452,9 @@ class Task(Row, frozen=True, kw_only=True):
     """Its coroutines, innermost first; of one that runs the outermost ones, for the others lie in the stack of the thread."""
     waits: str | None = None
     """`sleep`, `lock`, `semaphore`, `condition`, `event`, `barrier`, `queue get`, `queue put`, `queue join`, `process` (its
-    end), `stream` (what comes over a connection or a pipe, or room there), `tasks` (the end of all of them), `any task` (that of
-    one), `future` (one of which nothing
-    else is known), `ready` (it goes on at the loop's next turn), `running`; `None` where that cannot be read.
+    end), `stream` (what comes over a connection or a pipe, or room there), `executor` (the end of the threads of the loop's
+    executor), `tasks` (the end of all of them), `any task` (that of one), `future` (one of which nothing else is known), `ready`
+    (it goes on at the loop's next turn), `running`; `None` where that cannot be read.
     """
     waits_on: Name | None = None
     """`asyncio:PID:ADDRESS` of the lock, queue, event or future."""

@@ -350,6 +350,8 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
         match = rule.match(stuck)
         if match:
             return rule.CAUSE, match
+    if found := _exchange(stuck):
+        return found
     words = f"{stuck.role()} is {stuck.doing()}, and everyone who could unblock it is blocked too"
     return _nearest_cause(stuck), Match(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
 
@@ -368,6 +370,37 @@ def _hidden(stuck: StuckSet) -> tuple[str, Match] | None:
         advice=(f"Give mpmon permission to read it: `mpmon doctor {pid}` tells how.",),
         certainty=Certainty.POSSIBLE,
     )
+
+
+_EXCHANGED = frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.QUEUE_PUT})
+"""Waits for the other end of something that two processes have."""
+
+
+def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
+    """Processes that wait for each other's messages, each for any of several others, and no rule knows more."""
+    among = [key for key in stuck.closed.core if stuck.wait_state(key).kind in _EXCHANGED]
+    pids = list(dict.fromkeys(key[0] for key in among))
+    targets = (target for key in among for target in stuck.targets(key))
+    closed = all(isinstance(target, tuple) and target[0] in pids for target in targets)
+    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or len(pids) < 2 or stuck.root not in among or not closed:
+        return None
+    steps = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in among]
+    words = (
+        f"{several([stuck.job.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
+    )
+    advice = ("Look for what one side believes it has sent: kept in a buffer (flush), or sent to somebody else.",
+              "Look for what the other has got already: read ahead into a buffer of its own.")  # fmt: skip
+    return "lock-cycle", Match(
+        summary=words,
+        evidence=stuck.edge_evidence(),
+        advice=advice,
+        certainty=Certainty.POSSIBLE,
+        tells_of=frozenset(among),
+    )
+
+
+MOST_STEPS = 3
+"""At most this many of the waits are told in the sentence."""
 
 
 def _nearest_cause(stuck: StuckSet) -> str:

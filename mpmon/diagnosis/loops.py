@@ -30,13 +30,14 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS, STREAM, READY = "sleep", "process", "stream", "ready"
+SLEEP, PROCESS, STREAM, EXECUTOR, READY = "sleep", "process", "stream", "executor", "ready"
 
 WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
     "condition": "awaits a condition", "barrier": "awaits a barrier", "queue get": "awaits an item of a queue",
     "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
-    "stream": "awaits a connection or a pipe", "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
+    "stream": "awaits a connection or a pipe", "executor": "awaits the end of its executor's threads",
+    "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
     "future": "awaits a future", "ready": "is about to continue", "running": "runs",
 }  # fmt: skip
 """What a task does, by `Task.waits`."""

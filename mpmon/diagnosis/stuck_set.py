@@ -16,6 +16,7 @@ from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
+from mpmon.diagnosis.progress.activity import was_fed
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Context, Wait, WaitState, context, wait_state
 from mpmon.model import Blocked, Frame
@@ -197,7 +198,7 @@ class StuckSet:
         edge = self.graph.node(key).edge
         if edge and edge.idle_s is not None:
             return edge.idle_s
-        moves = self.job.motion(key) is Motion.PROGRESSING
+        moves = self.job.motion(key) is Motion.PROGRESSING and not self.job.wait_state(key).idle
         return 0.0 if moves else self.job.now - stands_since(self.job, key)
 
     @property
@@ -306,7 +307,12 @@ def crashed(gone: Exited) -> bool:
 
 
 def stands_since(job: JobState, key: ThreadKey) -> float:
-    """Since when a thread has stood still, seconds since the epoch."""
+    """Since when a thread has stood still, seconds since the epoch; for one that waits for work and renews that wait, since
+    when it was seen to get none.
+    """
+    past = job.thread_history(key)
+    if past and past.samples and job.wait_state(key).idle and not was_fed(job, key[0]):
+        return min(job.stands_since(key), past.samples[0].at)
     return job.stands_since(key)
 
 

@@ -157,6 +157,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
         return WaitState(Wait.CHILD, "a child to become another program")
     if name in ("wait4", "waitid") or kinds == ["process"]:
         return WaitState(Wait.CHILD, "a child to exit")
+    if "terminal" in kinds and blocked.writes:
+        return WaitState(Wait.PIPE_WRITE, "room in a terminal")
     if "terminal" in kinds:
         return (
             WaitState(Wait.DEBUGGER, "somebody to type")

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from mpmon.model import BY_CLOCK
 from mpmon.probes import door
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
@@ -49,7 +50,9 @@ class Loop(NamedTuple):
     tests: tuple[str, ...]
     """What it tests before it is left: names of methods, and of attributes with a dot before them."""
     limits: tuple[str, ...]
-    """The variables, and attributes with a dot before them, that it compares with a limit, unless it only logs then."""
+    """The variables, and attributes with a dot before them, that it compares with a limit, and `BY_CLOCK` if it reads a clock,
+    unless it only logs then.
+    """
 
 
 @may_hang
@@ -197,6 +200,11 @@ def _asked_by_call(call: ast.Call) -> Iterator[str]:
 
 _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 
+_CLOCKS = frozenset({
+    "monotonic", "monotonic_ns", "now", "perf_counter", "perf_counter_ns", "process_time", "time", "time_ns", "utcnow",
+})  # fmt: skip
+"""Functions that read a clock: of time and datetime."""
+
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
 """Of logging, warnings and builtins."""
 
@@ -205,13 +213,11 @@ def _limits(loop: ast.While, tree: ast.Module) -> Iterator[str]:
     """Variables and attributes that are compared, here or in a function of the file that is called."""
     nodes = _with_called(loop, tree)
     quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
-    for node in nodes:
-        if (
-            isinstance(node, ast.Compare)
-            and id(node) not in quiet
-            and any(isinstance(op, _COMPARES) for op in node.ops)
-        ):
+    for node in (node for node in nodes if id(node) not in quiet):
+        if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
             yield from (name for part in ast.walk(node) if (name := _name(part)))
+        elif isinstance(node, ast.Call) and _called(node) in _CLOCKS:
+            yield BY_CLOCK
 
 
 def _name(node: ast.AST) -> str:

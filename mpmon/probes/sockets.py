@@ -150,13 +150,17 @@ class _InetTable:
         return None if age is None else round(self._now - age, 1)
 
     def _listener(self, row: InetSocket) -> str | None:
-        """The only listening socket that this connection leads to: on that very address, else on any."""
+        """The only listening socket that this connection leads to: on that very address, else on any. Of several on one address
+        (SO_REUSEPORT of socket(7)), the one in which connections are queued.
+        """
         if row.remote[:-2] not in (row.local[:-2], _IPV6_LOOPBACK) and not row.remote.startswith(b"\x7f"):
             return None
         there = [other for other in self._listening if other.local[-2:] == row.remote[-2:]]
         found = [other for other in there if other.local == row.remote] or [
             other for other in there if not any(other.local[:-2])
         ]
+        if len(found) > 1:
+            found = [other for other in found if other.unread]
         return _name(found[0].inode) if len(found) == 1 else None
 
 

@@ -236,7 +236,7 @@ def _inside(stack: Stack, found: Findings) -> Stack:
 def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
     if asleep:
-        return msgspec.structs.replace(stack, tests=loop.tests)
+        return msgspec.structs.replace(stack, tests=loop.tests, limits=loop.limits)
     return msgspec.structs.replace(stack, limits=loop.limits)
 
 

@@ -20,7 +20,7 @@ from tests.hangs.expected import cases
 CASES = cases()
 NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid", "by_tid", "child", "joins"}
 FURTHER = 1_000_000
-_OF_A_PROCESS = re.compile(r"^(?!pipe|socket|semaphore|file|mount|device|terminal)(\w+):(\d+)(?=$|:)")
+_OF_A_PROCESS = re.compile(r"^(?!pipe|pty|socket|semaphore|file|mount|device|terminal|eventfd:\d+$)(\w+):(\d+)(?=$|:)")
 
 Change = Callable[[Snapshot], Snapshot]
 

@@ -70,6 +70,10 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
     (Wait.JOIN_PROCESS, "a child to exit", ("multiprocessing/popen_fork.py:27 Popen.poll",
                                            "multiprocessing/popen_fork.py:43 Popen.wait",
                                            "multiprocessing/process.py:149 BaseProcess.join", "train.py:7 main")),
+    (Wait.FORK_SERVER, "the fork server to start a process", (
+        "multiprocessing/forkserver.py:326 read_signed", "multiprocessing/popen_forkserver.py:59 Popen._launch",
+        "multiprocessing/process.py:121 BaseProcess.start", "train.py:7 main",
+    )),
     (Wait.JOIN_PROCESS, "its processes to exit", (SELECT, CONNECTION_WAIT,
                                                  "torch/multiprocessing/spawn.py:140 ProcessContext.join",
                                                  "torch/multiprocessing/spawn.py:296 start_processes", "train.py:7 main")),
@@ -165,6 +169,7 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.CHILD, "a child to become another program", blocked("vfork", "process:7", state="D")),
     (Wait.CHILD, "a child to become another program", blocked("clone3", "process:7", state="D")),
     (Wait.DEBUGGER, "somebody to type", blocked("read", "terminal:/dev/pts/0")),
+    (Wait.PIPE_WRITE, "room in a terminal", blocked("write", "terminal:/dev/pts/0", writes=True)),
     (Wait.FILE, "reading a device", blocked("read", "terminal:/dev/ttyUSB0", args=(7,))),
     (Wait.FILE, "opening a file", blocked("openat")),
     (Wait.FILE, "syncing a file to its disk", blocked("fsync", "file:08:01:5", state="D")),

@@ -225,6 +225,35 @@ def test_the_other_side_of_a_terminal() -> None:
         assert item.peer in {row.object for row in found.handles[child.pid]}
 
 
+def test_who_prints_to_a_full_terminal_waits_for_the_other_side() -> None:
+    program = (
+        "import os; master, slave = os.openpty(); print('ready', flush=True)\nwhile True: os.write(slave, b'x' * 4096)"
+    )
+    with sleeper(program) as child:
+        while not (names := look(Proc(), child.pid).blocked[child.pid][0].waits_on):
+            pass
+        found = look(Proc(), child.pid)
+        item = found.objects[names[0]]
+        assert item.kind == "terminal"
+        assert f"pty:{item.id.rpartition('/')[2]}" in {row.object for row in found.handles[child.pid]}
+
+
+def test_an_eventfd_is_the_same_object_in_all_processes() -> None:
+    if not hasattr(os, "eventfd"):
+        pytest.skip("Python before 3.10")
+    counter = os.eventfd(3)
+    try:
+        program = f"import os, time; print('ready', flush=True); os.eventfd_read({counter}); os.eventfd_read({counter})"
+        with sleeper(program, pass_fds=(counter,)) as child:
+            while not (names := look(Proc(), child.pid).blocked[child.pid][0].waits_on):
+                pass
+            item = look(Proc(), child.pid).objects[names[0]]
+            assert (item.kind, item.fill) == ("eventfd", 0)
+            assert item.id in {row.object for row in look(Proc(), os.getpid()).handles[os.getpid()]}
+    finally:
+        os.close(counter)
+
+
 # Real descriptors of this very process
 
 

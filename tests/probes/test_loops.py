@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.model import BY_CLOCK
 from mpmon.probes.files import Proc
 from mpmon.probes.loops import LARGEST_SOURCE, Loop, loops_around
 from tests.sleepers import sleeper
@@ -68,6 +69,15 @@ def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: t
         (
             "while not done:\n    nap()\n    if tries > 5:\n        log.info('late')\n    else:\n        more()",
             ("tries",),
+        ),
+        (
+            "while not done:\n    nap()\n    if time.monotonic() > end:\n        break",
+            (".monotonic", BY_CLOCK, "end", "time"),
+        ),
+        ("while not done:\n    nap()\n    left = end - monotonic()", (BY_CLOCK,)),
+        (
+            "while not done:\n    nap()\n    if monotonic() - told > 9:\n        log.info('late')\n        told = monotonic()",
+            (),
         ),
         ("while not done:\n    nap()\n    if tries == 5:\n        report()", ("tries",)),
         (

@@ -136,6 +136,21 @@ def test_a_connection_before_and_after_it_is_accepted(family: socket.AddressFami
 
 
 @pytest.mark.usefixtures("source")
+def test_of_two_listeners_on_one_address_the_one_whose_queue_has_the_connection() -> None:
+    """Two processes listen on a port with SO_REUSEPORT, and the kernel gives one of them the connection."""
+    with socket.socket() as first, socket.socket() as second:
+        for listening in (first, second):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        first.bind(("127.0.0.1", 0))
+        second.bind(first.getsockname())
+        first.listen()
+        second.listen()
+        with socket.create_connection(first.getsockname()) as client:
+            queued = [listening for listening in (first, second) if real(listening).fill]
+            assert [name(listening) for listening in queued] == [real(client).listener]
+
+
+@pytest.mark.usefixtures("source")
 def test_one_that_cannot_even_connect_waits_for_who_should_accept() -> None:
     with server(socket.AF_INET, "127.0.0.1", backlog=0) as listening, contextlib.ExitStack() as stack:
         for _ in range(3):

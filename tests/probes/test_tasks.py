@@ -249,6 +249,22 @@ def test_a_task_whose_result_is_there_is_ready(version: str) -> None:
     assert (row.waits, row.frames[0].function) == ("ready", "main")
 
 
+ENDS = """
+import asyncio, time
+async def main():
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
+    print("ready", flush=True)
+asyncio.run(main())
+"""
+
+
+def test_a_loop_at_its_end_waits_for_the_threads_of_its_executor(version: str) -> None:
+    with program(version, ENDS) as pid:
+        until(lambda: "executor" in {row.waits for row in settled(pid).tasks})
+        (row,) = settled(pid).tasks
+    assert row.frames[0].function.rpartition(".")[2] == "shutdown_default_executor"
+
+
 MANY = """
 import asyncio
 async def deep(left):

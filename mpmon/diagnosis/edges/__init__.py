@@ -33,7 +33,14 @@ from mpmon.diagnosis.edges.objects import file_lock, message, queue_item, semaph
 from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
-from mpmon.diagnosis.edges.servants import end_or_callback, event_loop, future_result, loader_batch, pool_result
+from mpmon.diagnosis.edges.servants import (
+    end_or_callback,
+    event_loop,
+    future_result,
+    loader_batch,
+    pool_result,
+    started_process,
+)
 from mpmon.diagnosis.edges.tasks import asked_tasks
 from mpmon.diagnosis.edges.threads import (
     gil_edge,
@@ -52,7 +59,7 @@ from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
-from mpmon.diagnosis.progress.state_change import may_give_up, moved_nothing
+from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -181,7 +188,7 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
         return False
     polls = len(asking(stack)) - 1
     if any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents):
-        return True
+        return acts_by_clock(stack)
     return may_give_up([sample for sample in past.samples if sample.at > job.stands_since(key)], stack.limits)
 
 
@@ -344,6 +351,7 @@ EDGES: dict[Wait, Callable[[JobState, ThreadKey], WaitEdge | None]] = {
     Wait.POLL: message,
     Wait.EVENT_LOOP: event_loop,
     Wait.SOCKET: message,
+    Wait.FORK_SERVER: started_process,
     Wait.OTHER_CLIENTS: clients,
     Wait.LOCK: semaphore,
     Wait.PROCESS_EVENT: semaphore,

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
+from mpmon.diagnosis.edges.servants import executor_threads
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import READY, STREAM, does, place_of
+from mpmon.diagnosis.loops import EXECUTOR, READY, STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
 MOST_TOLD = 4
@@ -18,6 +19,8 @@ MOST_TOLD = 4
 
 def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The targets of a loop with only stuck tasks: itself, or other processes; `None` for any other loop."""
+    if edge := _executor(job, key):
+        return edge
     tasks = job.stuck_tasks(key)
     if not tasks:
         return None
@@ -43,6 +46,22 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(
         (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
     )
+
+
+def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """Once its main task is done, `asyncio.run` waits for the threads of the loop's executor, whatever they do."""
+    if not any(row.waits == EXECUTOR for row in job.loop_tasks.get(key, ())):
+        return None
+    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
+    own = [other for other in threads if job.thread_name(other).startswith(DEFAULT)] or threads
+    if not own:
+        return None
+    names = several([job.thread_name(other) for other in own])
+    return WaitEdge(tuple(own), every=True, words=f"the end of {names}, thread{'s' * (len(own) > 1)} of its executor")
+
+
+DEFAULT = "asyncio_"
+"""Begins the names of the threads of a loop's default executor (asyncio/base_events.py)."""
 
 
 def _answer(job: JobState, key: ThreadKey, evidence: str) -> WaitEdge | None:

@@ -150,10 +150,12 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
     if item.kind == "socket":
         yield from servers(job, item, key)
         return
-    if item.kind == "terminal" and (typists := job.typists.get(item.id)):
+    if item.kind == "terminal" and not writes and (typists := job.typists.get(item.id)):
         yield from typists
         return
     far = item.peer if item.kind == "pty" and item.peer else item.id
+    if item.kind == "terminal" and writes:
+        far = f"pty:{item.id.rpartition('/')[2]}"
     for handle in job.holders.get(far, ()):
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and job.is_alive(handle.pid) and job.role(handle.pid).kind not in HELPERS:
@@ -200,7 +202,7 @@ def has_mail(job: JobState, key: ThreadKey) -> bool:
     row = job.blocked.get(key)
     if row is None or row.writes:
         return False
-    return any(item.kind in ("pipe", "socket") and item.fill for item in job.waits_on(key))
+    return any(item.kind in ("pipe", "socket", "eventfd") and item.fill for item in job.waits_on(key))
 
 
 def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:

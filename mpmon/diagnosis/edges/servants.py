@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.edges.dead import gone_children, replaced
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
-from mpmon.diagnosis.edges.objects import has_mail, other_ends
+from mpmon.diagnosis.edges.objects import has_mail, message, other_ends
 from mpmon.diagnosis.edges.output import end_or_output
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import bare, calls, has, in_call
@@ -218,6 +218,12 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
     return WaitEdge((NoReleaser(why, died.dead if died else tuple(workers), reason),), words="pool result")
+
+
+def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """The fork server, which sends the pid of the new process over a pipe whose end it may not have received yet."""
+    servers = tuple((pid, pid) for pid in job.processes if job.role(pid).kind == "forkserver" and job.is_alive(pid))
+    return WaitEdge(servers, every=len(servers) == 1, words=job.wait_state(key).words) if servers else message(job, key)
 
 
 def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:

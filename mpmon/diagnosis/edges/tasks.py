@@ -48,7 +48,8 @@ def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> Wai
     """The task that the thread waits for has not been begun by any worker: it lacks a resource that is never released, or its
     result was lost.
     """
-    others = (other for other in job.stacks if other != key and job.role(other[0]).kind not in HELPERS)
+    known = (other for other in job.stacks if other[0] in job.processes)
+    others = (other for other in known if other != key and job.role(other[0]).kind not in HELPERS)
     workers = {other: found for other in others if (found := packages & _served(job, other))}
     idle = [other for other in workers if job.wait_state(other).idle and job.is_alive(other[0])]
     asks = any(is_user(frame.file) for frame in job.stacks[key].frames)

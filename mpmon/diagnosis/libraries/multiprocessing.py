@@ -23,6 +23,7 @@ LIBRARY = Library(
         waits(Wait.PIPE_WRITE, "multiprocessing/managers.py", "serve_client", "room for its answer", called="send"),
         waits(Wait.OTHER_CLIENTS, "multiprocessing/managers.py", "serve_client", "another client of the manager"),
         waits(Wait.SERVICE, "multiprocessing/forkserver.py", "main", called="select"),
+        waits(Wait.FORK_SERVER, "multiprocessing/popen_forkserver.py", "_launch", "the fork server to start a process"),
         waits(Wait.SERVICE, "multiprocessing/resource_tracker.py", "main"),
         waits(Wait.JOIN_PROCESS, "multiprocessing/process.py", "join", "a child to exit"),
         waits(Wait.JOIN_PROCESS, "multiprocessing/popen_fork.py", "wait poll"),

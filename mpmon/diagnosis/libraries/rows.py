@@ -60,6 +60,8 @@ class Wait(Enum):
     """A helper thread or process waits for requests: idle, as expected."""
     DEBUGGER = auto()
     """pdb, breakpoint() or input() waits for a person to type."""
+    FORK_SERVER = auto()
+    """Waits until the fork server has started a process."""
     OTHER_CLIENTS = auto()
     """A manager's object blocks one client's call until another client does something."""
     GPU = auto()

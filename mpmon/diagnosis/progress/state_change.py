@@ -17,7 +17,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import CLOCK, Frame, Stack
+from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
@@ -110,13 +110,19 @@ def _same_answer(before: Stack, after: Stack) -> bool:
     """All state reachable from the variables was read and is unchanged; an unread earlier state counts as equal."""
     inner = len(asking(after)) - 1
     if after.contents is None or any(
-        digest == NOT_KNOWN and (number != CLOCK or place == inner) for place, number, digest in after.contents
+        digest == NOT_KNOWN and (number != CLOCK or (place == inner and acts_by_clock(after)))
+        for place, number, digest in after.contents
     ):
         # Further out, a clock is read only once the polling call has returned.
         return False
     same = before.contents is None or set(before.contents) == set(after.contents)
     plain = [frame.plain for frame in asking(before)] == [frame.plain for frame in asking(after)]
     return same and plain and _same_place(before, after)
+
+
+def acts_by_clock(stack: Stack) -> bool:
+    """The loop of a call that reads a clock does more with it than to log, or its source is not known."""
+    return stack.limits is None or BY_CLOCK in stack.limits
 
 
 def _got_nothing(before: Stack, after: Stack) -> bool:

@@ -24,8 +24,8 @@ from mpmon.probes.interpreter.reachable import CELL_AT
 LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}
 """Classes of Lib/asyncio/locks.py that `async with` takes, and the kind of wait for each; derived ones come first."""
 
-EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM = (
-    "event", "condition", "barrier", "queue join", "process", "stream",
+EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, EXECUTOR = (
+    "event", "condition", "barrier", "queue join", "process", "stream", "executor",
 )  # fmt: skip
 
 FUNCTIONS: dict[tuple[str, str], str] = {
@@ -37,6 +37,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("queues.py", "join"): QUEUE_JOIN,
     ("base_subprocess.py", "_wait"): PROCESS,
     ("subprocess.py", "wait"): PROCESS,
+    ("base_events.py", "shutdown_default_executor"): EXECUTOR,
     ("streams.py", "_wait_for_data"): STREAM,
     ("streams.py", "_drain_helper"): STREAM,
     ("tasks.py", "wait_for"): "tasks",
@@ -131,7 +132,7 @@ class Awaits:
             is_outside = bool(frames) and _room(frames[0]) in OUTSIDE
             return Await(STREAM if is_outside else "future", self._id(future))
         kind, frame = known
-        if kind == "sleep":
+        if kind in ("sleep", EXECUTOR):
             return Await(kind)
         if kind in ("tasks", "any task"):
             found = self._ends(self._awaited_by(frame), future)

@@ -31,6 +31,12 @@ class ServedFile(NamedTuple):
     """A path through which the server can be queried."""
 
 
+NUMBERED = {
+    "anon_inode:[eventfd]": ("eventfd", "eventfd-id"),
+    "/dev/ptmx": ("pty", "tty-index"), "/dev/pts/ptmx": ("pty", "tty-index"),
+}  # fmt: skip
+"""By the target of the link of a descriptor: kind, and the field with the number."""
+
 MAX_HANDLES = 512
 """Most descriptors examined per process."""
 
@@ -94,7 +100,8 @@ class Holdings:
             mode = os.lstat(path).st_mode
         except OSError:
             return None
-        name = object_name(target, self.pid, descriptor) or self._file_name(target, descriptor, path)
+        name = self._numbered(target, descriptor) or object_name(target, self.pid, descriptor)
+        name = name or self._file_name(target, descriptor, path)
         self._names[descriptor] = name
         if target.startswith("/"):
             self.paths[descriptor] = target
@@ -103,6 +110,14 @@ class Holdings:
             pid=self.pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200),
             path=self.paths.get(descriptor),
         )  # fmt: skip
+
+    def _numbered(self, target: str, descriptor: int) -> str | None:
+        """The identity of an object that only its own number in proc_pid_fdinfo(5) tells from others of its kind: an eventfd
+        (since Linux 5.2), or the master side of a pseudoterminal. `None` for anything else.
+        """
+        kind, field = NUMBERED.get(target, ("", ""))
+        number = fdinfo_fields(self._proc, self.pid, descriptor).get(field, "") if field else ""
+        return f"{kind}:{number}" if number.isdigit() else None
 
     def _area(self, address: int) -> Area | None:
         return next((area for area in self._shared() if area.start <= address < area.end), None)

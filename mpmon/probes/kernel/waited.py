@@ -78,8 +78,13 @@ class WaitedObjects:
             yield self._sockets.describe(pid, name)
         elif kind == "process":
             yield KernelObject(id=name, kind="process")
-        elif name.endswith("/ptmx"):
-            yield from _pseudoterminal(self._proc, pid, descriptor)
+        elif kind == "pty":
+            # The master side of pty(7): the output of programs on the other side.
+            path = f"/dev/pts/{name.partition(':')[2]}"
+            yield KernelObject(id=name, kind=kind, path=path, peer=f"terminal:{path}")
+        elif kind == "eventfd":
+            count = fdinfo_fields(self._proc, pid, descriptor).get("eventfd-count", "")
+            yield KernelObject(id=name, kind=kind, fill=int(count, 16) if count else None)
         elif kind == "pidfd":
             yield from _pidfd(self._proc, pid, descriptor, name)
         else:
@@ -184,14 +189,6 @@ def _started(tid: int, call: Call, holdings: Holdings) -> Iterator[KernelObject]
 def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelObject]:
     target = fdinfo_fields(proc, pid, descriptor).get("Pid", "")
     yield KernelObject(id=f"process:{target}" if target.lstrip("-").isdigit() else name, kind="process")
-
-
-def _pseudoterminal(proc: Proc, pid: int, descriptor: int) -> Iterator[KernelObject]:
-    """The master side of pty(7): the output of programs on the other side."""
-    number = fdinfo_fields(proc, pid, descriptor).get("tty-index", "")
-    if number.isdigit():
-        path = f"/dev/pts/{number}"
-        yield KernelObject(id=f"pty:{number}", kind="pty", path=path, peer=f"terminal:{path}")
 
 
 def _mutex_owner(call: Call) -> int | None:
