@@ -329,6 +329,35 @@ def test_the_only_threads_that_serve_call_each_other() -> None:
     assert (found.findings[0].cause, sorted(suspects(found))) == ("lock-cycle", [CHILD, OTHER])
 
 
+def test_a_thread_that_serves_and_calls_its_own_process_waits_for_itself() -> None:
+    found = seen(lambda _: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN, serving=NESTED), *in_rpc(OTHER, *IN_CALL)))
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [CHILD])
+
+
+# A library's own thread
+
+
+@pytest.mark.parametrize(
+    ("frames", "verdict"),
+    [
+        ((f"{PACKAGES}/pebble/pool/process.py:210 pool_manager_loop",), Verdict.SLOW),
+        (("job.py:9 watch",), Verdict.HUNG),
+    ],
+    ids=["of-a-library", "of-the-job"],
+)
+def test_a_library_s_thread_that_looks_after_time_limits_may_act(frames: tuple[str, ...], verdict: Verdict) -> None:
+    def rows(second: int) -> Rows:
+        naps = blocked("clock_nanosleep", tid=NATIVE, wakes_at=START + second + 0.1, ran_at=START + second - 0.1)
+        return (
+            process(), thread(), stack("main", "lib/threading.py:327 Condition.wait",
+                                       "concurrent/futures/_base.py:451 Future.result", "job.py:30 main"),
+            blocked("futex", ran_at=START - 9),
+            thread(tid=NATIVE, slices=9 * second), stack("manager", *frames, tid=NATIVE, at=second), naps,
+        )  # fmt: skip
+
+    assert seen(rows, seconds=16).verdict is verdict
+
+
 # Stopped in a loop that got on
 
 

@@ -36,6 +36,13 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
     (Wait.EVENT_LOOP, "events of its loop", ("lib/selectors.py:468 EpollSelector.select",
                                              "asyncio/base_events.py:1898 BaseEventLoop._run_once",
                                              "asyncio/base_events.py:607 BaseEventLoop.run_forever", "serve.py:9 main")),
+    (Wait.EVENT_LOOP, "events of its loop", ("asyncio/runners.py:118 Runner.run", "uvicorn/_compat.py:30 asyncio_run",
+                                             "serve.py:9 main")),
+    (Wait.DEBUGGER, "a debugger", (
+        CONDITION, "lib/threading.py:629 Event.wait",
+        "site-packages/debugpy/_vendored/pydevd/pydevd.py:981 PyDB.block_until_configuration_done",
+        "site-packages/debugpy/server/api.py:325 wait_for_client_cls.__call__", "train.py:29 attach",
+    )),
     (Wait.LOADER_INDEX, "work", (*QUEUE_GET, "torch/utils/data/_utils/worker.py:334 _worker_loop", *PROCESS)),
     (Wait.SERVICE, "batches to pin", (*QUEUE_GET, "torch/utils/data/_utils/pin_memory.py:32 do_one_step",
                                       "torch/utils/data/_utils/pin_memory.py:55 _pin_memory_loop", *THREAD)),

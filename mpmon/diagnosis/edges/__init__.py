@@ -253,6 +253,8 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if motion is Motion.POLLING and (past := job.thread_history(key)) and share(past.samples) > POLLS_SHARE:
         # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
+    if motion is Motion.POLLING and _manages(job, key):
+        return Status.LIVE
     if motion is Motion.POLLING and any(_pauses(job, (pid, pid)) for pid in job.helpmates(key[0])):
         # The awaited change may come from a child whose sleep ends soon.
         return Status.LIVE
@@ -260,6 +262,12 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         # Top-level code may compute as long as it likes, unless it loops without progress.
         return Status.LEAF if _goes_round(job, key) and _keeps_waiting(job, key) else Status.LIVE
     return Status.LEAF
+
+
+def _manages(job: JobState, key: ThreadKey) -> bool:
+    """A library's own thread that looks after something from time to time, such as time limits: what it may do is not known."""
+    stack = job.stacks.get(key)
+    return key[0] != key[1] and stack is not None and not any(is_user(frame.file) for frame in stack.frames)
 
 
 def _pauses(job: JobState, key: ThreadKey) -> bool:

@@ -13,6 +13,7 @@ from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 
 _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
@@ -26,10 +27,20 @@ def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
     serving = [thread for pid in _others(job, key) for thread in job.threads(pid) if _serves(job, thread)]
     dead = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
     if not serving and not dead:
-        return None
+        return _own_call(job, key)
     names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
     evidence = f"torch.distributed.rpc: among the other processes, {names} is running a remote call" if serving else ""
     return WaitEdge((*serving, *dead), words=words, evidence=evidence)
+
+
+def _own_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A call from inside a call, for which no thread of any process is left: those that serve calls are taken."""
+    own = tuple(thread for thread in job.threads(key[0]) if _serves(job, thread))
+    if key not in own or job.motion(key) is not Motion.NOT_SCHEDULED:
+        return None
+    words = f"an answer that only thread{'s' * (len(own) > 1)} of its own could give"
+    evidence = f"torch.distributed.rpc: no other process runs a remote call, and pid {key[0]} waits in its own"
+    return WaitEdge(own, every=len(own) == 1, words=words, evidence=evidence)
 
 
 def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -7,7 +7,10 @@ from mpmon.diagnosis.libraries.rows import Library, Wait, waits
 LIBRARY = Library(
     waits=(
         waits(Wait.DEBUGGER, "/pdb.py", "interaction set_trace _cmdloop cmdloop", "pdb"),
+        waits(Wait.DEBUGGER, "pydevd.py", "block_until_configuration_done do_wait_suspend", "a debugger"),
+        waits(Wait.SERVICE, "_pydevd_bundle/pydevd_daemon_thread.py", "run"),
         waits(Wait.DEBUGGER, "/cmd.py", "cmdloop", "a prompt"),
         waits(Wait.DEBUGGER, "/code.py", "interact raw_input", "an interactive prompt"),
     ),
+    understood=("debugpy",),
 )
