@@ -1,7 +1,8 @@
 """What a polling loop tests, from its source: for example `while child.poll() is None: time.sleep(1)`.
 
 The frames of such a loop show nothing but a sleep. Its source says what has to become true before it ends: the test of
-the loop, and those before a `break` or a `return` inside it. It also says whether the loop does something after so many
+the loop, and those before a `break` or a `return` inside it; or, where it sleeps only if it got nothing, what it asked
+for: `try: item = tasks.get_nowait()`, `except Empty: time.sleep(1)`. It also says whether the loop does something after so many
 attempts: what it compares with a limit, other than to log.
 
 The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
@@ -48,7 +49,9 @@ class Loop(NamedTuple):
     """A `while` loop."""
 
     tests: tuple[str, ...]
-    """What it tests before it is left: names of methods, and of attributes with a dot before them."""
+    """What it tests before it is left, or asks for before it sleeps: names of methods, and of attributes with a dot before
+    them.
+    """
     limits: tuple[str, ...]
     """The variables, and attributes with a dot before them, that it compares with a limit, and `BY_CLOCK` if it reads a clock,
     unless it only logs then.
@@ -72,7 +75,8 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
         for line in (line for other, line in places if other == file):
             loop = _loop_around(tree, line) if tree else None
             if tree and loop:
-                found[file, line] = Loop(tuple(sorted(set(_tests(loop)))), tuple(sorted(set(_limits(loop, tree)))))
+                tests = _asked_in_vain(loop.body, line) or set(_tests(loop))
+                found[file, line] = Loop(tuple(sorted(tests)), tuple(sorted(set(_limits(loop, tree)))))
     return found
 
 
@@ -144,6 +148,37 @@ def _tests(loop: ast.While) -> Iterator[str]:
     yield from _ways_out(loop.body)
 
 
+def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
+    """What was asked for before this line, where the loop only waits if the answer was none: in the body of the `try` whose
+    handler has the line, or in the test of the `if`. Empty where it does more than wait there, or that is not known.
+    """
+    around = next((node for node in body if _spans(node, line)), None)
+    if isinstance(around, ast.With):
+        return _asked_in_vain(around.body, line)
+    if isinstance(around, ast.If):
+        parts = [(around.body, _asked(around.test)), (around.orelse, iter(()))]
+    elif isinstance(around, ast.Try):
+        calls = (call for row in around.body for call in ast.walk(row) if isinstance(call, ast.Call))
+        asked = (name for call in calls for name in _asked_by_call(call))
+        parts = [(around.body, iter(())), (around.orelse, iter(()))]
+        parts += [(handler.body, asked) for handler in around.handlers]
+    else:
+        return set()
+    branch, asked = next(
+        ((rows, names) for rows, names in parts if any(_spans(row, line) for row in rows)), ([], iter(()))
+    )
+    return _asked_in_vain(branch, line) or (set(asked) if all(_waits(row, line) for row in branch) else set())
+
+
+def _waits(node: ast.stmt, line: int) -> bool:
+    """The statement at the line, or one that only counts, logs or goes on with the loop."""
+    counts = isinstance(node, (ast.Assign, ast.AugAssign)) and not any(
+        isinstance(row, ast.Call) for row in ast.walk(node)
+    )
+    goes_on = isinstance(node, (ast.Continue, ast.Pass))
+    return _spans(node, line) or counts or goes_on or _logs(node) or (isinstance(node, ast.If) and _only_logs(node))
+
+
 def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
     """What is tested before the loop is left from inside."""
     for node in body:
@@ -191,11 +226,17 @@ def _asked(test: ast.expr) -> Iterator[str]:
 
 def _asked_by_call(call: ast.Call) -> Iterator[str]:
     if isinstance(call.func, ast.Attribute):
-        yield call.func.attr
+        yield "get_nowait" if call.func.attr == "get" and _does_not_block(call) else call.func.attr
     elif isinstance(call.func, ast.Name) and call.func.id in _LOOK_THROUGH and len(call.args) == 1:
         yield from _asked(call.args[0])
     else:
         yield NOT_KNOWN
+
+
+def _does_not_block(call: ast.Call) -> bool:
+    """`get(False)` or `get(block=False)`."""
+    given = [*call.args[:1], *(row.value for row in call.keywords if row.arg == "block")]
+    return any(isinstance(value, ast.Constant) and value.value is False for value in given)
 
 
 _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)

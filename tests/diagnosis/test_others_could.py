@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
-from mpmon.model import Handle, Row, SemaphoreUse
+from mpmon.model import Handle, QueueState, Row, SemaphoreUse
 from tests.builders import (
     ROOT,
     START,
@@ -230,3 +230,40 @@ def test_whoever_waits_for_the_file_too_will_not() -> None:
     finding = locks_again(*heir("job.py:30 work", call="flock", on="file lock:9")).findings[0]
     assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.PROVED)
     assert [suspect.pid for suspect in finding.suspects] == [WRITER]
+
+
+# A queue that a process has only inherited
+
+
+def waits_for_item(second: int, *, tests: tuple[str, ...], putters: tuple[int, ...]) -> tuple[Row, ...]:
+    """Main waits for an item of a worker that sleeps for hours; a third process counts something each second."""
+    reads = (
+        "multiprocessing/connection.py:395 Connection._recv",
+        "multiprocessing/queues.py:103 Queue.get",
+        "job.py:9 main",
+    )
+    counts = stack("main", "job.py:50 report", pid=OUTSIDER, at=second)
+    return (
+        process(), thread(), stack("main", *reads), blocked("read", PIPE, ran_at=0.0), kernel_object(PIPE, fill=0),
+        holds(ROOT, PIPE), holds(WRITER, PIPE), holds(OUTSIDER, PIPE),
+        process(WRITER, parent=ROOT), thread(WRITER), stack("main", "job.py:30 work", pid=WRITER),
+        blocked("clock_nanosleep", pid=WRITER, ran_at=0.0, wakes_at=START + 9000),
+        process(OUTSIDER, parent=ROOT), thread(OUTSIDER, slices=9 * second),
+        msgspec.structs.replace(counts, tests=tests, contents=((0, 1, second),)),
+        blocked("clock_nanosleep", pid=OUTSIDER, ran_at=START + second - 0.5, wakes_at=START + second + 0.5),
+        QueueState(object=PIPE, pid=ROOT, putters=putters, getters=(ROOT,)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tests", "putters", "hangs"),
+    [((), (WRITER,), True), ((), (WRITER, OUTSIDER), False), ((), (), False), (("?",), (WRITER,), False)],
+    ids=["never-puts", "has-put", "nobody-is-known-to-put", "may-leave-its-loop"],
+)
+def test_one_that_reports_beside_a_queue_brings_no_item(
+    tests: tuple[str, ...], putters: tuple[int, ...], *, hangs: bool
+) -> None:
+    rounds = (waits_for_item(second, tests=tests, putters=putters) for second in range(16))
+    found = diagnosed([snapshot(*rows, at=float(second)) for second, rows in enumerate(rounds)])
+    assert (found.verdict is Verdict.HUNG) == hangs
+    assert not hangs or [suspect.pid for suspect in found.findings[0].suspects] == [WRITER]

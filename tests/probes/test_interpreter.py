@@ -6,6 +6,7 @@ import ctypes
 import dis
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from mpmon.probes.interpreter.layouts import TABLE
 from mpmon.probes.interpreter.locks import NO_POSITION
 from mpmon.probes.kernel import KernelLook
 from tests.live.interpreters import VERSIONS, interpreters
+from tests.sleepers import sleeper
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
 
@@ -516,3 +518,20 @@ def test_children_that_ended_are_remembered_while_their_objects_are() -> None:
     remembered = {row.child: (row.returncode, row.name) for row in found.remembered}
     assert remembered[failed.pid] == (3, "")
     assert remembered[child.pid or 0] == (0, "reader")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_that_nobody_keeps_are_known_to_multiprocessing(method: str) -> None:
+    program = f"""
+import multiprocessing, time
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    context.Process(target=time.sleep, args=(3600,), name="planner", daemon=True).start()
+    print("ready", flush=True)
+    time.sleep(3600)
+"""
+    with sleeper(program) as parent:
+        (row,) = look_inside(Proc(), parent.pid, {}).remembered
+        assert row.name == "planner"
+        assert row.pid == parent.pid
+        os.kill(row.child, signal.SIGKILL)

@@ -157,12 +157,22 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
     if item.kind == "terminal" and writes:
         far = f"pty:{item.id.rpartition('/')[2]}"
     for handle in job.holders.get(far, ()):
-        helps = handle.reads if writes else handle.writes
+        helps = (handle.reads if writes else handle.writes) and not (not writes and _never_puts(job, handle.pid, item))
         if handle.pid != key[0] and helps and job.is_alive(handle.pid) and job.role(handle.pid).kind not in HELPERS:
             yield from _hands(job, key, handle.pid)
         elif helps and job.role(handle.pid).kind == "forkserver":
             # A fork server has that pipe only to report the exit status of its children (forkserver.py).
             yield from exits(job, job.children.get(handle.pid, ()))
+
+
+def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
+    """The process has inherited a queue into which others put, has never put anything, and only sleeps in a loop without an
+    exit, such as one that reports or looks after something.
+    """
+    queue = next((row for row in job.snapshot.queues if row.object == item.id), None)
+    if queue is None or not queue.putters or pid in {*queue.putters, *queue.getters}:
+        return False
+    return job.tests((pid, pid)) == () and job.wait_state((pid, pid)).kind is Wait.SLEEP
 
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:

@@ -10,6 +10,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
 
 
@@ -32,12 +33,18 @@ def _whose_sign(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     return [*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0]))]
 
 
+def _whose_item(job: JobState, key: ThreadKey) -> list[ThreadKey]:
+    """Which queue it is is not known: other threads, and all other processes that may use one."""
+    others = (pid for pid in job.processes if pid != key[0] and job.is_alive(pid) and not job.is_foreign(pid))
+    return [*job.others_at_work(key), *((pid, pid) for pid in others if job.role(pid).kind not in HELPERS)]
+
+
 def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     return [*busy_threads(job, pool_workers(job, key[0])), *executor_threads(job, key)]
 
 
 _WHOSE: dict[Wait, Callable[[JobState, ThreadKey], list[ThreadKey]]] = {
-    Wait.JOIN_PROCESS: _whose_end, Wait.CONDITION: _whose_sign,
+    Wait.JOIN_PROCESS: _whose_end, Wait.CONDITION: _whose_sign, Wait.QUEUE_GET: _whose_item,
 }  # fmt: skip
 
 

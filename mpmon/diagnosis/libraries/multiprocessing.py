@@ -36,6 +36,7 @@ LIBRARY = Library(
     polls=(
         polls(Wait.JOIN_PROCESS, "is_alive .exitcode active_children", "a child to exit"),
         polls(Wait.POOL_RESULT, "ready", "pool result"),
+        polls(Wait.QUEUE_GET, "get_nowait empty qsize", "an item from a queue"),
     ),
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),
     workers=(WorkerRow("pool worker", functions("multiprocessing/pool.py", "worker")),),

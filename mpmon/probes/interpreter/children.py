@@ -2,21 +2,30 @@
 
 The kernel forgets a child once its parent has reaped it; the child's object keeps pid and exit status as long as it is
 referenced (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py). The search covers the variables of
-frames, the items of lists, tuples and dictionaries among them, and the attributes in which pools, executors,
-DataLoaders and torch's spawn keep their processes.
+frames, the items of lists, tuples and dictionaries among them, the attributes in which pools, executors, DataLoaders
+and torch's spawn keep their processes, and multiprocessing's own set of the children that were not reaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from mpmon.model import KnownChild
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.modules import names_of
+from mpmon.probes.interpreter.objects import Objects, set_items
 from mpmon.probes.interpreter.reachable import Reachable
+from mpmon.probes.interpreter.runtime import Runtime
 
 KEEPERS = frozenset({b"_pool", b"_processes", b"_workers", b"processes", b"procs", b"workers", b"children"})
 """Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and common user names."""
+
+STARTED = (b"multiprocessing.process", b"multiprocess.process", b"billiard.process")
+"""Modules with a set `_children`: of multiprocessing and its copies."""
+
+MOST_NAMES = 1000
+"""Most names of such a module."""
 
 MOST_OBJECTS = 3000
 """Most objects examined per process."""
@@ -43,6 +52,14 @@ class Children:
                 # Frames further out were copied from the parent by a fork.
                 break
             self._reachable.follow(frame)
+
+    def search_started(self, runtime: Runtime) -> None:
+        """Look through the children that multiprocessing has started. Raises `Torn`."""
+        for module in STARTED:
+            names = names_of(self._objects, runtime, module)
+            started = self._objects.named(names, b"_children", MOST_NAMES) if names else 0
+            for thing in islice(set_items(self._objects, started), MOST_OBJECTS) if started else ():
+                self._note_process(thing)
 
     def _visit(self, thing: int, bases: tuple[bytes, ...]) -> Iterable[int]:
         """Note a child; of any other object, return the attributes that may hold one. Raises `Torn`."""

@@ -160,6 +160,7 @@ class _Inside:
         self, memory: Memory, runtime: Runtime, tids: Tids, sleepers: Mapping[int, str], *, is_parent: bool
     ) -> None:
         self._is_parent = is_parent
+        self._runtime = runtime
         self._objects = Objects(memory, runtime.layout)
         self._layout = runtime.layout
         self._frames = Frames(memory, self._objects, runtime)
@@ -202,6 +203,8 @@ class _Inside:
             children = Children(self._objects, self._tids.pid)
             for frames in stacks.values():
                 children.search(frames)
+            with suppress(Torn):
+                children.search_started(self._runtime)
             self.remembered = children.found
         for tid, frames in stacks.items():
             if tid in self._sleepers:
