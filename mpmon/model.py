@@ -404,6 +404,10 @@ class Stack(Row, frozen=True, kw_only=True):
     numbers, and their sums by the attribute that leads to them, in which each has its own weight. Attributes are written with
     a dot before them; numbers that no attribute leads to, or too many, have no name.
     """
+    acts: bool = False
+    """With `tests`: each turn of its loop calls something besides what sleeps, counts, logs or asks others of the job, so that it
+    may bring something in from outside.
+    """
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.

@@ -225,7 +225,7 @@ class JobState(SnapshotIndex):
         # A loop that tests a plain flag, as in `while running: time.sleep(1)`, is ended by a signal handler.
         flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row
         told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
-        stays = in_call or tests == () or told
+        stays = in_call or (tests == () and not self.acts(key)) or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
     def _stays_in_event(self, key: ThreadKey) -> bool:
@@ -255,6 +255,11 @@ class JobState(SnapshotIndex):
         """The conditions that a thread's polling loop tests, see `Stack.tests`."""
         stack = self.stacks.get(key)
         return stack.tests if stack else None
+
+    def acts(self, key: ThreadKey) -> bool:
+        """Each turn of a thread's loop may bring something in from outside, see `Stack.acts`."""
+        stack = self.stacks.get(key)
+        return stack is not None and stack.acts
 
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own

@@ -52,6 +52,8 @@ class Loop(NamedTuple):
     """What it tests before it is left, or asks for before it sleeps: names of methods, and of attributes with a dot before
     them.
     """
+    acts: bool
+    """Each turn calls something besides what sleeps, counts, logs or asks others of the job."""
     limits: tuple[str, ...]
     """The variables, and attributes with a dot before them, that it compares with a limit, and `BY_CLOCK` if it reads a clock,
     unless it only logs then.
@@ -76,7 +78,9 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
             loop = _loop_around(tree, line) if tree else None
             if tree and loop:
                 tests = _asked_in_vain(loop.body, line) or set(_tests(loop))
-                found[file, line] = Loop(tuple(sorted(tests)), tuple(sorted(set(_limits(loop, tree)))))
+                found[file, line] = Loop(
+                    tuple(sorted(tests)), _acts(loop, tree), tuple(sorted(set(_limits(loop, tree))))
+                )
     return found
 
 
@@ -237,6 +241,54 @@ def _does_not_block(call: ast.Call) -> bool:
     """`get(False)` or `get(block=False)`."""
     given = [*call.args[:1], *(row.value for row in call.keywords if row.arg == "block")]
     return any(isinstance(value, ast.Constant) and value.value is False for value in given)
+
+
+_ASKS = frozenset({
+    "alive", "done", "empty", "full", "get_nowait", "is_alive", "is_set", "locked", "poll", "qsize", "ready", "recv", "result",
+})  # fmt: skip
+"""Methods that ask other threads or processes of the job."""
+
+_QUIET = frozenset({
+    "all", "any", "append", "bool", "clear", "copy", "dict", "enumerate", "extend", "float", "format", "get", "getpid", "int",
+    "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "range", "remove", "round", "set", "sleep",
+    "sorted", "str", "strftime", "sum", "tuple", "values", "wait", "zip",
+})  # fmt: skip
+"""Functions and methods that bring nothing in from outside."""
+
+
+def _acts(loop: ast.While, tree: ast.Module) -> bool:
+    functions = {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return any(_does_more(row, functions) for row in _each_turn(loop.body))
+
+
+def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The parts of a loop's body that are also run when nobody of the job has brought anything."""
+    for node in body:
+        asked = {name for call in ast.walk(node) if isinstance(call, ast.Call) for name in _asked_by_call(call)} & _ASKS
+        if isinstance(node, ast.If) and asked.intersection(_asked(node.test)):
+            yield node.test
+            yield from _each_turn(node.orelse)
+            if any(isinstance(row, ast.Continue) for row in node.body):
+                return
+        elif isinstance(node, ast.Try) and asked:
+            yield from (row for handler in node.handlers for row in _each_turn(handler.body))
+            if any(isinstance(row, ast.Continue) for handler in node.handlers for row in handler.body):
+                return
+        else:
+            yield node
+
+
+def _does_more(node: ast.AST, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> bool:
+    """It calls something that is not known to be quiet, also in functions of the file."""
+    nodes, left = list(ast.walk(node)), dict(functions)
+    for each in nodes:
+        if isinstance(each, ast.Call):
+            name = _called(each)
+            own = left.pop(name, None)
+            nodes += ast.walk(own) if own is not None else ()
+            if name not in functions and name not in _ASKS | _QUIET | _LOGS | _CLOCKS:
+                return True
+    return False
 
 
 _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)

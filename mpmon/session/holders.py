@@ -168,7 +168,7 @@ def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -
     asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(), **looks[pid].asks()})}
     new = {
         pid: places for pid, rows in asked.items()
-        if (places := tuple(place for place in dict.fromkeys(rows.values()) if (pid, *place) not in known))
+        if (places := tuple(dict.fromkeys(place for row in rows.values() for place in row if (pid, *place) not in known)))
     }  # fmt: skip
     if len(known) > MOST_LOOPS:
         known.clear()
@@ -186,8 +186,14 @@ def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -
             )
     for pid, rows in asked.items():
         looks[pid].note_loops(
-            {tid: row for tid, place in rows.items() if (row := known.get((pid, *place))) is not None}
+            {tid: row for tid, places in rows.items() if (row := _innermost(known, pid, places)) is not None}
         )
+
+
+def _innermost(known: Loops, pid: int, places: Iterable[tuple[str, int]]) -> Loop | None:
+    """The loop around the innermost of these calls that is in one."""
+    found = (known.get((pid, *place)) for place in places)
+    return next((loop for loop in found if loop is not None), None)
 
 
 def _by_parent(parents: Mapping[int, int]) -> dict[int, frozenset[int]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
-from mpmon.diagnosis.frames import asking, called_by_user
+from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import RETRY_S
 from mpmon.diagnosis.waits import in_command_line, in_own_code
 from mpmon.model import (
     Blocked,
+    Frame,
     Handle,
     JoinTarget,
     KernelObject,
@@ -172,17 +174,16 @@ class Look:
         ended = (row.returncode for row in self.remembered if row.child not in children)
         return bool(children) and children == self.children and children <= known and None not in ended
 
-    def naps(self) -> dict[int, tuple[str, int]]:
-        """File and line of each thread that its own code has put to sleep, not for the first time."""
+    def naps(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """File and line of the innermost calls of each thread that its own code has put to sleep, not for the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.polling
-        rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and _is_own(row))
-        return {tid: (frame.file, frame.line) for tid, frame in rows}
+        return {row.tid: _places(row.frames) for row in self.stacks or () if row.tid in asleep and _is_own(row)}
 
-    def asks(self) -> dict[int, tuple[str, int]]:
-        """File and line of each thread whose own code waits with a short time limit, not for the first time."""
+    def asks(self) -> dict[int, tuple[tuple[str, int], ...]]:
+        """The same of each thread whose own code waits with a short time limit, not for the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)}
         rows = ((row.tid, asking(row)) for row in self.stacks or () if row.tid in self.polling - asleep)
-        return {tid: (frames[0].file, frames[0].line) for tid, frames in rows if frames}
+        return {tid: _places(frames[:1]) for tid, frames in rows if frames}
 
     def note_loops(self, loops: Mapping[int, Loop]) -> None:
         """Note, by thread, what loops around naps test, and what loops around short waits compare with a limit."""
@@ -233,10 +234,20 @@ def _inside(stack: Stack, found: Findings) -> Stack:
     )  # fmt: skip
 
 
+MOST_PLACES = 4
+"""Calls that are looked at for a loop: a function that sleeps may be called in one."""
+
+
+def _places(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
+    """File and line of the innermost calls, as far as they are the same code's: the user's, or a library's."""
+    same = takewhile(lambda frame: is_user(frame.file) == is_user(frames[0].file), frames[:MOST_PLACES])
+    return tuple((frame.file, frame.line) for frame in same)
+
+
 def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
     if asleep:
-        return msgspec.structs.replace(stack, tests=loop.tests, limits=loop.limits)
+        return msgspec.structs.replace(stack, tests=loop.tests, acts=loop.acts, limits=loop.limits)
     return msgspec.structs.replace(stack, limits=loop.limits)
 
 

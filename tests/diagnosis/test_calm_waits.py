@@ -18,6 +18,7 @@ from tests.builders import (
     blocked,
     diagnosed,
     frame,
+    holds,
     kernel_object,
     process,
     running,
@@ -332,6 +333,27 @@ def test_the_only_threads_that_serve_call_each_other() -> None:
 def test_a_thread_that_serves_and_calls_its_own_process_waits_for_itself() -> None:
     found = seen(lambda _: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN, serving=NESTED), *in_rpc(OTHER, *IN_CALL)))
     assert (found.verdict, suspects(found)) == (Verdict.HUNG, [CHILD])
+
+
+# A service that looks around
+
+
+@pytest.mark.parametrize("acts", [True, False])
+def test_a_loop_that_looks_around_may_find_work_for_those_who_wait(*, acts: bool) -> None:
+    """Main puts what it finds in a folder into a queue; its worker waits for an item."""
+
+    def rows(second: int) -> Rows:
+        main = stack("main", "job.py:12 main", at=second)
+        waits = stack("main", "multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 Queue.get",
+                      "job.py:20 work", pid=CHILD)  # fmt: skip
+        return (
+            process(), thread(slices=9 * second), msgspec.structs.replace(main, tests=(), acts=acts),
+            blocked("clock_nanosleep", ran_at=START + second - 0.5, wakes_at=START + second + 0.5),
+            process(CHILD, parent=ROOT), thread(CHILD), waits, blocked("read", "pipe:7", pid=CHILD, ran_at=START - 9),
+            kernel_object("pipe:7", fill=0), holds(ROOT, "pipe:7"), holds(CHILD, "pipe:7"),
+        )  # fmt: skip
+
+    assert (seen(rows, seconds=16).verdict is Verdict.HUNG) == (not acts)
 
 
 # A library's own thread

@@ -108,7 +108,7 @@ def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
                 while self.future.done() is False:
                     nap()
     """
-    assert of_loop(tmp_path, source) == Loop(("done",), ())
+    assert of_loop(tmp_path, source) == Loop(("done",), acts=True, limits=())
 
 
 def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_pa
     file.write_text("while child.poll() is None:\n    nap()\n")
     with sleeper(SLEEPS) as job:
         place = (str(file), 2)
-        assert loops_around(Proc(), job.pid, [place]) == {place: Loop(("poll",), ())}
+        assert loops_around(Proc(), job.pid, [place]) == {place: Loop(("poll",), acts=True, limits=())}
         os.utime(file, (time.time() + 60, time.time() + 60))
         assert loops_around(Proc(), job.pid, [place]) == {}
 
@@ -149,3 +149,26 @@ def test_what_is_no_source_tells_nothing(tmp_path: Path, text: bytes) -> None:
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "job.py")
     assert loops_around(Proc(), os.getpid(), [(str(tmp_path / "job.py"), 1), ("<stdin>", 1)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "acts"),
+    [
+        ("nap()", True),
+        ("time.sleep(1)  # nap()", False),
+        ("log.info('alive %d', len(workers)); time.sleep(1)  # nap()", False),
+        ("if any(not w.is_alive() for w in workers): restart()\n    time.sleep(1)  # nap()", False),
+        ("for name in os.listdir(inbox): tasks.put(name)\n    time.sleep(1)  # nap()", True),
+        ("if done.poll():\n        handle(done.recv())\n    time.sleep(1)  # nap()", False),
+        (
+            "try:\n        x = q.get_nowait()\n    except Empty:\n        sleep(1)  # nap()\n        continue\n    save(x)",
+            False,
+        ),
+        ("look(); time.sleep(1)  # nap()\ndef look():\n    return glob('*')", True),
+        ("count(); time.sleep(1)  # nap()\ndef count():\n    return len(workers)", False),
+    ],
+)
+def test_a_loop_that_may_bring_something_in_from_outside(tmp_path: Path, body: str, *, acts: bool) -> None:
+    found = of_loop(tmp_path, f"while True:\n    {body}")
+    assert found
+    assert (found.tests, found.acts) == (("get_nowait",) if "get_nowait" in body else (), acts)

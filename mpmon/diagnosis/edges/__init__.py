@@ -253,7 +253,7 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if motion is Motion.POLLING and (past := job.thread_history(key)) and share(past.samples) > POLLS_SHARE:
         # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
-    if motion is Motion.POLLING and _manages(job, key):
+    if motion is Motion.POLLING and (_manages(job, key) or (job.tests(key) == () and job.acts(key))):
         return Status.LIVE
     if motion is Motion.POLLING and any(_pauses(job, (pid, pid)) for pid in job.helpmates(key[0])):
         # The awaited change may come from a child whose sleep ends soon.
