@@ -86,9 +86,9 @@ def put_by_ended(job: JobState, key: ThreadKey) -> Ended | None:
         return None
     relatives = ended_relatives(job, key[0])
     seen = [pid for pid in relatives if pid in queue.putters]
-    able = [pid for pid in relatives if pid not in queue.getters and job.role(pid).kind not in _NO_USERS]
+    able = [pid for pid in relatives if pid not in queue.getters and job.role(pid).kind not in NO_USERS]
     return Ended(queue.object, queue.by_ended, tuple(seen or able)) if seen or able else None
 
 
-_NO_USERS = frozenset({*HELPERS, "subprocess"})
+NO_USERS = frozenset({*HELPERS, "subprocess"})
 """Kinds of processes that use no queue of the program."""

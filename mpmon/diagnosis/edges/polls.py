@@ -10,7 +10,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.queue_ledgers import NO_USERS
 from mpmon.diagnosis.waits import Wait
 
 
@@ -35,8 +35,8 @@ def _whose_sign(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 
 def _whose_item(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """Which queue it is is not known: other threads, and all other processes that may use one."""
-    others = (pid for pid in job.processes if pid != key[0] and job.is_alive(pid) and not job.is_foreign(pid))
-    return [*job.others_at_work(key), *((pid, pid) for pid in others if job.role(pid).kind not in HELPERS)]
+    others = (pid for pid in job.processes if pid != key[0] and job.is_alive(pid))
+    return [*job.others_at_work(key), *((pid, pid) for pid in others if job.role(pid).kind not in NO_USERS)]
 
 
 def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:

@@ -24,24 +24,24 @@ class Collector:
                 self.results.get_nowait()
             except queue.Empty:
                 self.polls["in vain"] += 1
-                time.sleep(0.25)  # CULPRIT
+                time.sleep(0.25)
                 continue
             self.done += 1
 
 
 def score(tasks: "multiprocessing.Queue[int]", results: "multiprocessing.Queue[int]") -> None:
     say(event="role", pid=os.getpid(), role=f"process {multiprocessing.current_process().name}")
-    say(event="culprit", pid=os.getpid(), thread="MainThread", all=True)
     while True:
         task = tasks.get()  # CULPRIT
         if task % 7 != 6:
             results.put(task * task)
+        else:
+            say(event="culprit", pid=os.getpid(), thread="MainThread")
 
 
 def main() -> None:
     say(event="root", pid=os.getpid())
     say(event="role", pid=os.getpid(), role="main")
-    say(event="culprit", pid=os.getpid(), thread="MainThread", all=True)
     context = multiprocessing.get_context("fork")
     tasks, results = context.Queue(), context.Queue()
     for number in range(2):
