@@ -311,7 +311,8 @@ def stands_since(job: JobState, key: ThreadKey) -> float:
     when it was seen to get none.
     """
     past = job.thread_history(key)
-    if past and past.samples and job.wait_state(key).idle and not was_fed(job, key[0]):
+    serves = key[0] == key[1] and key in job.blocked and job.wait_state(key).idle
+    if past and past.samples and serves and not was_fed(job, key[0]):
         return min(job.stands_since(key), past.samples[0].at)
     return job.stands_since(key)
 

@@ -74,13 +74,11 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
     began = _began(proc, pid)
     for file in dict.fromkeys(file for file, _ in places):
         tree = _parsed(proc, pid, file, began)
-        for line in (line for other, line in places if other == file):
-            loop = _loop_around(tree, line) if tree else None
-            if tree and loop:
-                tests = _asked_in_vain(loop.body, line) or set(_tests(loop))
-                found[file, line] = Loop(
-                    tuple(sorted(tests)), _acts(loop, tree), tuple(sorted(set(_limits(loop, tree))))
-                )
+        loops = {line: loop for other, line in places if other == file and tree and (loop := _loop_around(tree, line))}
+        functions = _functions(tree) if tree and loops else {}
+        for line, loop in loops.items():
+            tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
+            found[file, line] = Loop(tuple(sorted(tests)), _acts(loop, functions), tuple(sorted(limits)))
     return found
 
 
@@ -127,6 +125,12 @@ _EXITS = frozenset({"_exit", "abort", "exit", "quit"})
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _Loop = (ast.While, ast.For, ast.AsyncFor)
+_Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
+
+
+def _functions(tree: ast.Module) -> _Functions:
+    """The functions and methods of a file, by name."""
+    return {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
@@ -153,8 +157,9 @@ def _tests(loop: ast.While) -> Iterator[str]:
 
 
 def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
-    """What was asked for before this line, where the loop only waits if the answer was none: in the body of the `try` whose
-    handler has the line, or in the test of the `if`. Empty where it does more than wait there, or that is not known.
+    """What others of the job were asked for before this line, where the loop only waits if the answer was none: in the body of
+    the `try` whose handler has the line, or in the test of the `if`. Empty where it does more than wait there, or asks for
+    anything else.
     """
     around = next((node for node in body if _spans(node, line)), None)
     if isinstance(around, ast.With):
@@ -171,7 +176,10 @@ def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
     branch, asked = next(
         ((rows, names) for rows, names in parts if any(_spans(row, line) for row in rows)), ([], iter(()))
     )
-    return _asked_in_vain(branch, line) or (set(asked) if all(_waits(row, line) for row in branch) else set())
+    if inner := _asked_in_vain(branch, line):
+        return inner
+    found = set(asked)
+    return found if found <= _ASKS and all(_waits(row, line) for row in branch) else set()
 
 
 def _waits(node: ast.stmt, line: int) -> bool:
@@ -249,16 +257,16 @@ _ASKS = frozenset({
 """Methods that ask other threads or processes of the job."""
 
 _QUIET = frozenset({
-    "all", "any", "append", "bool", "clear", "copy", "dict", "enumerate", "extend", "float", "format", "get", "getpid", "int",
+    "all", "any", "append", "bool", "clear", "copy", "dict", "enumerate", "extend", "float", "format", "getpid", "int",
     "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "range", "remove", "round", "set", "sleep",
     "sorted", "str", "strftime", "sum", "tuple", "values", "wait", "zip",
 })  # fmt: skip
 """Functions and methods that bring nothing in from outside."""
 
 
-def _acts(loop: ast.While, tree: ast.Module) -> bool:
-    functions = {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    return any(_does_more(row, functions) for row in _each_turn(loop.body))
+def _acts(loop: ast.While, functions: _Functions) -> bool:
+    calls = (_called(node) for part in _each_turn(loop.body) for node in _with_called(part, functions))
+    return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | _CLOCKS for name in calls)
 
 
 def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
@@ -278,19 +286,6 @@ def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
             yield node
 
 
-def _does_more(node: ast.AST, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> bool:
-    """It calls something that is not known to be quiet, also in functions of the file."""
-    nodes, left = list(ast.walk(node)), dict(functions)
-    for each in nodes:
-        if isinstance(each, ast.Call):
-            name = _called(each)
-            own = left.pop(name, None)
-            nodes += ast.walk(own) if own is not None else ()
-            if name not in functions and name not in _ASKS | _QUIET | _LOGS | _CLOCKS:
-                return True
-    return False
-
-
 _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 
 _CLOCKS = frozenset({
@@ -302,9 +297,9 @@ _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "pr
 """Of logging, warnings and builtins."""
 
 
-def _limits(loop: ast.While, tree: ast.Module) -> Iterator[str]:
+def _limits(loop: ast.While, functions: _Functions) -> Iterator[str]:
     """Variables and attributes that are compared, here or in a function of the file that is called."""
-    nodes = _with_called(loop, tree)
+    nodes = _with_called(loop, functions)
     quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
     for node in (node for node in nodes if id(node) not in quiet):
         if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
@@ -318,20 +313,19 @@ def _name(node: ast.AST) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _with_called(loop: ast.While, tree: ast.Module) -> list[ast.AST]:
-    """The nodes of a loop, and of the functions and methods whose names are called there, as far as the file has them."""
-    functions = {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    nodes = list(ast.walk(loop))
+def _with_called(part: ast.AST, functions: _Functions) -> list[ast.AST]:
+    """The nodes of a part, and of the functions and methods whose names are called there, as far as the file has them."""
+    nodes, left = list(ast.walk(part)), dict(functions)
     for node in nodes:
-        called = functions.pop(_called(node), None)
+        called = left.pop(_called(node), None)
         if called is not None:
             nodes += ast.walk(called)
     return nodes
 
 
 def _called(node: ast.AST) -> str:
-    function = node.func if isinstance(node, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", ""))
+    """The name of the function or method that a node calls; empty if it calls none."""
+    return getattr(node.func, "attr", getattr(node.func, "id", NOT_KNOWN)) if isinstance(node, ast.Call) else ""
 
 
 def _only_logs(node: ast.If) -> bool:

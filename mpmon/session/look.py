@@ -239,9 +239,9 @@ MOST_PLACES = 4
 
 
 def _places(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
-    """File and line of the innermost calls, as far as they are the same code's: the user's, or a library's."""
-    same = takewhile(lambda frame: is_user(frame.file) == is_user(frames[0].file), frames[:MOST_PLACES])
-    return tuple((frame.file, frame.line) for frame in same)
+    """File and line of the innermost call, and of those around it if all of them are the user's."""
+    own = takewhile(lambda frame: is_user(frame.file), frames[:MOST_PLACES])
+    return tuple((frame.file, frame.line) for frame in own) or ((frames[0].file, frames[0].line),)
 
 
 def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:

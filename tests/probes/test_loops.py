@@ -165,6 +165,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
             False,
         ),
         ("look(); time.sleep(1)  # nap()\ndef look():\n    return glob('*')", True),
+        ("handlers[0](); time.sleep(1)  # nap()", True),
         ("count(); time.sleep(1)  # nap()\ndef count():\n    return len(workers)", False),
     ],
 )

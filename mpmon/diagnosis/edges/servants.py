@@ -170,23 +170,31 @@ _HANDS_OUT = ("multiprocessing/pool.py", ("_handle_tasks",))
 
 def _fruitless(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A pool replaces workers that end without having given a result: at the moment it has none, although one of its threads
-    starts a new one within a tenth of a second, or several ended since the thread that takes results has last run.
+    starts a new one within a tenth of a second, or several ended; and the thread that takes results has not run for a while.
     """
     threads = job.threads(key[0])
     if not any((stack := job.stacks.get(other)) and has(stack, *_STARTS_WORKERS) for other in threads):
         return None
-    took_at = max((past.ran_at for other in threads if is_deliverer(job, other) and (past := job.thread_history(other))),
-                  default=job.now)  # fmt: skip
+    moments = [past.ran_at for other in threads if is_deliverer(job, other) and (past := job.thread_history(other))]
+    if not moments or job.now - max(moments) < FROZEN_AFTER_S:
+        return None
     ended = [
-        row.pid for row in job.snapshot.exits if row.process.ppid == key[0] and row.seen_at > took_at + FROZEN_AFTER_S
+        row.pid
+        for row in job.snapshot.exits
+        if row.process.ppid == key[0] and row.seen_at > max(moments) + FROZEN_AFTER_S
     ]
     if len(ended) >= FEWEST_ENDS:
         why = f"{len(ended)} workers of the pool ended, and no result came: pids {several([str(pid) for pid in ended])}"
-    elif not pool_workers(job, key[0]) and not any(_runs_tasks(job, other) for other in threads):
+    elif not _has_children(job, key[0]) and not any(_runs_tasks(job, other) for other in threads):
         why = "the pool has no worker although one of its threads starts them: each ends as soon as it was started"
     else:
         return None
     return WaitEdge((NoReleaser(why, reason=Absent.WORKERS_END),), words="pool result", evidence=why)
+
+
+def _has_children(job: JobState, pid: int) -> bool:
+    """Some child is alive that may be a worker, or may become one once it has imported what it needs."""
+    return any(job.is_alive(child) and job.role(child).kind not in HELPERS for child in job.children.get(pid, ()))
 
 
 def _runs_tasks(job: JobState, key: ThreadKey) -> bool:
