@@ -34,9 +34,11 @@ def _whose_sign(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _whose_item(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """Which queue it is is not known: other threads, and all other processes that may use one."""
-    others = (pid for pid in job.processes if pid != key[0] and job.is_alive(pid))
-    return [*job.others_at_work(key), *((pid, pid) for pid in others if job.role(pid).kind not in NO_USERS)]
+    """Which queue it is is not known: other threads, and all processes that share a pipe with this one."""
+    pipes = (name for name in job.held_by.get(key[0], ()) if name.startswith("pipe:"))
+    pids = {handle.pid for name in pipes for handle in job.holders.get(name, ())} - {key[0]}
+    others = (pid for pid in sorted(pids) if job.is_alive(pid) and job.role(pid).kind not in NO_USERS)
+    return [*job.others_at_work(key), *((pid, pid) for pid in others)]
 
 
 def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:
