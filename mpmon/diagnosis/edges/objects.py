@@ -157,7 +157,7 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
     if item.kind == "terminal" and writes:
         far = f"pty:{item.id.rpartition('/')[2]}"
     for handle in job.holders.get(far, ()):
-        helps = (handle.reads if writes else handle.writes) and not (not writes and _never_puts(job, handle.pid, item))
+        helps = handle.reads if writes else handle.writes and not _never_puts(job, handle.pid, item)
         if handle.pid != key[0] and helps and job.is_alive(handle.pid) and job.role(handle.pid).kind not in HELPERS:
             yield from _hands(job, key, handle.pid)
         elif helps and job.role(handle.pid).kind == "forkserver":
@@ -169,10 +169,11 @@ def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
     """The process has inherited a queue into which others put, has never put anything, and only sleeps in a loop without an
     exit, such as one that reports or looks after something.
     """
-    queue = next((row for row in job.snapshot.queues if row.object == item.id), None)
-    if queue is None or not queue.putters or pid in {*queue.putters, *queue.getters}:
+    # Hardly any process is in such a loop, while a queue may have a thousand heirs.
+    if job.tests((pid, pid)) != () or job.wait_state((pid, pid)).kind is not Wait.SLEEP:
         return False
-    return job.tests((pid, pid)) == () and job.wait_state((pid, pid)).kind is Wait.SLEEP
+    queue = next((row for row in job.snapshot.queues if row.object == item.id), None)
+    return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}
 
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
