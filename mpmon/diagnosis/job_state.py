@@ -20,7 +20,17 @@ from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, POLLS_SHARE
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, context, in_own_code, polled, wait_state
+from mpmon.diagnosis.waits import (
+    ASYNCHRONOUS,
+    STOPPED,
+    Wait,
+    WaitState,
+    context,
+    has_no_limit,
+    in_own_code,
+    polled,
+    wait_state,
+)
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
 
@@ -500,23 +510,36 @@ class JobState(SnapshotIndex):
         if ready and self.motion(key) is Motion.NOT_SCHEDULED:
             return ready
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
-        blocked = self.blocked.get(key)
-        # One of the descriptors an event loop watches is its own wake-up socket.
-        connected = blocked is None or len(blocked.waits_on) > 1
         partners = bool(self.partners(key))
         process = self.processes[key[0]]
         handlers = process.catches_term or process.catches_alarm
-        alone = not ((connected and not partners) or children or handlers or self.others_at_work(key))
-        return stuck(tasks, alone=alone, children=children, partners=partners)
+        alone = not ((not partners and self._is_connected(key)) or children or handlers or self.others_at_work(key))
+        untimed = not handlers and has_no_limit(self.blocked.get(key))
+        return stuck(tasks, alone=alone, children=children, partners=partners, untimed=untimed)
 
     def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
         """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or
         signals the end of one; else none.
         """
-        blocked, own = self.blocked.get(key), self.held_by.get(key[0], frozenset())
-        items = [item for item in self.waits_on(key) if item.peer not in own]
-        known = blocked is not None and all(name in self.objects for name in blocked.waits_on)
-        return tuple(items) if known and all(self._is_among_us(item, key[0]) for item in items) else ()
+        items = self._watched(key)
+        return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
+
+    def _is_connected(self, key: ThreadKey) -> bool:
+        """An event loop may watch something besides what its own process wakes it with, at least one object."""
+        blocked = self.blocked.get(key)
+        return blocked is None or (len(blocked.waits_on) > 1 and self._watched(key) != ())
+
+    def _watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
+        """The objects an event loop watches, without those that only its own process has; `None` if not all are known."""
+        blocked = self.blocked.get(key)
+        if blocked is None or not all(name in self.objects for name in blocked.waits_on):
+            return None
+        return tuple(item for item in self.waits_on(key) if not self._is_its_own(item, key[0]))
+
+    def _is_its_own(self, item: KernelObject, pid: int) -> bool:
+        if item.kind == "socket":
+            return item.peer in self.held_by.get(pid, frozenset())
+        return item.kind in ("pipe", "eventfd") and {row.pid for row in self.holders.get(item.id, ())} == {pid}
 
     def _is_among_us(self, item: KernelObject, pid: int) -> bool:
         far = item.peer if item.kind == "socket" else item.id

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.model import SENDS_TO_OTHERS, Frame, Task
@@ -46,7 +48,9 @@ MOST_NAMES = 4
 """Up to this many awaited tasks are named."""
 
 
-def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool) -> tuple[Task, ...]:
+def stuck(
+    tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool, untimed: bool
+) -> tuple[Task, ...]:
     """The tasks of a loop that wait for each other, for nobody, for the end of these children, or for the job's
     processes at the other ends of its connections, if only sleepers that could not help are left beside them; else
     none.
@@ -56,7 +60,10 @@ def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partn
         alone: Nothing outside the loop could act in it: no thread, no connection, no signal handler.
         children: Processes of the job whose end a task may wait for.
         partners: All its connections lead to processes of the job.
+        untimed: It has no timer, whatever its class, and no signal handler.
     """
+    if untimed:
+        tasks = [replace(row, callbacks=row.callbacks or 0) for row in tasks]
     left = {row.object: row for row in tasks if row.waits != SLEEP}
     sleepers = [row for row in tasks if row.waits == SLEEP]
     if not left or not all(_may_be_stuck(row, children, partners=partners) for row in left.values()):

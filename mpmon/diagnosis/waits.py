@@ -100,6 +100,16 @@ def _from_frames(stack: Stack) -> WaitState | None:
     return best
 
 
+def has_no_limit(blocked: Blocked | None) -> bool:
+    """The thread waits in epoll_wait(2) or epoll_pwait(2), whose fourth argument, an `int`, is -1: without a time limit."""
+    return (
+        blocked is not None
+        and blocked.syscall in ("epoll_wait", "epoll_pwait")
+        and len(blocked.args) > 3
+        and blocked.args[3] & 0xFFFFFFFF == 0xFFFFFFFF
+    )
+
+
 def in_barrier(stack: Stack | None) -> bool:
     """In a barrier of Lib/threading.py, also the base of multiprocessing's; no other function there has that name."""
     return stack is not None and any(

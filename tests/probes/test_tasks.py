@@ -205,8 +205,10 @@ def program(version: str, text: str) -> Iterator[int]:
     with subprocess.Popen([python, "-c", text], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         process.stdout.readline()
-        yield process.pid
-        process.kill()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
 
 
 BUSY = """
@@ -320,6 +322,24 @@ def test_tasks_of_another_class_are_told_to_be_missing(version: str) -> None:
     assert [row.name for row in found.tasks] == ["Task-1"]
     assert found.unknown is not None
     assert found.unknown.reason == OTHERS
+
+
+OF_OTHERS = """
+import asyncio
+class Loop(asyncio.SelectorEventLoop):
+    _thread_id = property(lambda self: KEPT[-1], lambda self, ident: KEPT.append(ident))
+KEPT = [None]
+async def main():
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+Loop().run_until_complete(main())
+"""
+
+
+def test_a_loop_that_keeps_its_thread_to_itself_is_read(version: str) -> None:
+    with program(version, OF_OTHERS) as pid:
+        (row,) = settled(pid).tasks
+    assert (row.waits, row.frames[0].function) == ("event", "Event.wait" if version > "3.10" else "wait")
 
 
 def test_a_loop_of_another_thread_is_not_told(awaiting: Job) -> None:

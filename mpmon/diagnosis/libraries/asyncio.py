@@ -12,6 +12,6 @@ LIBRARY = Library(
         # A thread that only tells the loop when a child has ended.
         waits(Wait.SERVICE, "asyncio/unix_events.py", "_do_waitpid", "the end of a child"),
     ),
-    turns=(functions("asyncio/base_events.py", "_run_once"),),
+    turns=(functions("asyncio/base_events.py", "_run_once"), functions("asyncio/runners.py", "run")),
     only_waits=(functions("/selectors.py", "select"),),
 )  # fmt: skip

@@ -35,6 +35,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """`PyThreadState.native_thread_id`, from 3.11 on."""
     frame: int
     """PyThreadState to its innermost frame."""
+    running_loop: int = 0
+    """PyThreadState to the event loop of asyncio that the thread runs; before 3.13 to the dictionary (`dict`) it is in."""
     frame_through: int | None = None
     """3.11 and 3.12: PyThreadState leads to a `_PyCFrame`, which has the frame at this offset."""
     datastack: int | None = None
@@ -114,7 +116,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, local_names=72, first_line=40, lines=120,
             instructions=48, back_jumps=(113,), stack_size=32, name=112, qualified_name=112, file=104, names=64,
             text=48, wide_text=72, cached_keys=872,
-            coroutine_state=108, coroutine_frame=16, stack_depth=80, future_state=88, task_waiter=152,
+            running_loop=152, coroutine_state=108, coroutine_frame=16, stack_depth=80, future_state=88, task_waiter=152,
         ),
         Layout(
             version=(3, 11), interpreters=40, gil=360, threads=16, modules=888, ident=152, native_id=160, frame=56,
@@ -123,7 +125,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             lines=136, counter=52, stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
             back_jumps=(38, 140, 173, 174, 175, 176),
             text=48, wide_text=72, cached_keys=872,
-            coroutine_state=75, coroutine_frame=80, stack_depth=64, future_state=88, task_waiter=128,
+            running_loop=128, coroutine_state=75, coroutine_frame=80, stack_depth=64, future_state=88, task_waiter=128,
         ),
         Layout(
             version=(3, 12), interpreters=40, gil=384, threads=72, modules=944, ident=136, native_id=144, frame=56,
@@ -131,7 +133,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             owner=70, variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
             stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=192, back_jumps=(140,),
             text=40, wide_text=56, cached_keys=880,
-            coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=88, task_waiter=128,
+            running_loop=112, coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=88, task_waiter=128,
         ),
         Layout(
             version=(3, 13), interpreters=632, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,
@@ -139,7 +141,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
             stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=200, back_jumps=(77,),
             text=40, wide_text=56, cached_keys=880,
-            coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=96, task_waiter=112,
+            running_loop=304, coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=96, task_waiter=112,
         ),
         Layout(
             version=(3, 14), interpreters=808, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,

@@ -64,6 +64,12 @@ PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_o
 LOOP_AT = 16
 """Task to its loop."""
 
+RUNNING = b"__asyncio_running_event_loop__"
+"""Before 3.13, the key of the loop in the dictionary of the thread that runs it."""
+
+HOLDER, HELD_LOOP = b"_RunningLoopHolder", 16
+"""Before 3.12, the value there is an object of this type, which leads to the loop."""
+
 TASK = b"_asyncio.Task"
 
 PENDING = 0
@@ -133,8 +139,6 @@ class _Search:
         self._coroutines = Coroutines(self._objects, runtime.layout)
         self._tids = tids
         self._loops = loops
-        self._threads: dict[int, int | None] = {}
-        """Loops by address, with the thread of each, if that thread was requested."""
         self._timers: dict[int, int | None] = {}
         """Loops by address, with the number of their callbacks."""
         self.problem = ""
@@ -157,13 +161,13 @@ class _Search:
 
     def _task_objects(self) -> Iterator[_TaskObject]:
         """Tasks of the requested loops that are not done. Raises `Torn`."""
-        idents = self._idents()
+        threads = self._running()
         tasks = calls = 0
         for reference in self._references():
             address = self._objects.word(reference + REFERENT)
             if not self._is_pending(address):
                 continue
-            tid = self._thread_of(self._objects.word(address + LOOP_AT), idents)
+            tid = threads.get(self._objects.word(address + LOOP_AT))
             if tid is None:
                 continue
             if tasks >= MOST_TASKS or calls >= MOST_CALLS_OF_ALL:
@@ -201,18 +205,19 @@ class _Search:
         (state,) = self._objects.words("I", future + self._layout.future_state)
         return state
 
-    def _idents(self) -> Mapping[int, int]:
-        """The kernel's ids of the requested threads, by Python's ids. Raises `Torn`."""
+    def _running(self) -> Mapping[int, int]:
+        """The loops that the requested threads run, whoever made them, with the kernel's id of each thread. Raises `Torn`."""
         threads = Walk(self._memory, self._runtime).threads()
-        known = ((thread.ident, self._tids.of(thread.native_id)) for thread in threads)
-        return {ident: tid for ident, tid in known if tid is not None and tid in self._loops}
+        known = ((self._loop_of(thread.address), self._tids.of(thread.native_id)) for thread in threads)
+        return {loop: tid for loop, tid in known if loop and tid is not None and tid in self._loops}
 
-    def _thread_of(self, loop: int, idents: Mapping[int, int]) -> int | None:
-        if loop not in self._threads:
-            ident = self._objects.attribute(loop, b"_thread_id") if loop else None
-            number = self._objects.plain_integer(ident)
-            self._threads[loop] = idents.get(number) if number is not None else None
-        return self._threads[loop]
+    def _loop_of(self, thread: int) -> int | None:
+        kept: int | None = self._objects.word(thread + self._layout.running_loop)
+        if kept and self._layout.version < (3, 13):
+            kept = self._objects.named(kept, RUNNING)
+        if kept and self._objects.type_name(kept) == HOLDER:
+            return self._objects.word(kept + HELD_LOOP)
+        return kept
 
     def _name(self, thing: int) -> str:
         """From 3.13 on a number stands for a name that was never requested."""
