@@ -439,8 +439,15 @@ for done in [executor.submit(task) for _ in range(2)]:
 """
 """The same through coroutines of an event loop in another thread."""
 
+EXHAUSTED_BEHIND_SHIELD = EXHAUSTED_BY_LOOP.replace(
+    "ensure_future(read())", "gather(asyncio.sleep(0), asyncio.shield(read()))"
+)
+"""The same, of which one has to end among others, and cannot be cancelled."""
 
-@pytest.mark.parametrize("program", [EXHAUSTED, EXHAUSTED_BY_LOOP], ids=["own", "loop"])
+
+@pytest.mark.parametrize(
+    "program", [EXHAUSTED, EXHAUSTED_BY_LOOP, EXHAUSTED_BEHIND_SHIELD], ids=["own", "loop", "shield"]
+)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str, program: str) -> None:
     python = interpreters().get(version)

@@ -1,8 +1,8 @@
 """Where a chained asyncio future gets its result from: `run_coroutine_threadsafe` from a task, a task from the future
-it awaits, `run_in_executor` from the executor's future.
+it awaits, `run_in_executor` from the executor's future, `shield` from what it shields, `gather` from all it gathers.
 
-`_chain_future` of Lib/asyncio/futures.py adds the callback `_call_check_cancel` to the destination future: a closure
-that refers to the other future as `source`. A future written in C has its first callback in a field of its own, and the
+`_chain_future` of Lib/asyncio/futures.py adds the callback `_call_check_cancel` to the destination future, `shield` of
+Lib/asyncio/tasks.py `_outer_done_callback`: closures that refer to the other future as `source` and `inner`. A future written in C has its first callback in a field of its own, and the
 rest in a list of pairs (FutureObj of Modules/_asynciomodule.c).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.probes.interpreter.awaits import FUTURE, NAME_AT, TASK
+from mpmon.probes.interpreter.awaits import FUTURE, GATHERING, NAME_AT, TASK
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
@@ -18,8 +18,11 @@ from mpmon.probes.interpreter.reachable import CELL_AT
 MOST_CHAINED = 16
 """Most futures of one chain that are followed."""
 
-CALLBACK, CLOSURE = "_call_check_cancel", 72
-"""The callback, and PyFunctionObject.func_closure."""
+CALLBACKS, CLOSURE = frozenset({"_call_check_cancel", "_outer_done_callback"}), 72
+"""The callbacks, and PyFunctionObject.func_closure."""
+
+PENDING = 0
+"""State of a future that is not done."""
 
 FIRST_AT, OTHERS_AT = 24, 40
 """FutureObj.fut_callback0 and fut_callbacks."""
@@ -45,13 +48,23 @@ def _source(objects: Objects, layout: Layout, future: int) -> int:
     """The next future in the chain; 0 for none. Raises `Torn`."""
     if TASK in objects.bases(future):
         return objects.word(future + layout.task_waiter) if layout.task_waiter else 0
+    if GATHERING in objects.bases(future):
+        return next(_unfinished(objects, layout, future), 0)
     return next(_chained_to(objects, future), 0)
+
+
+def _unfinished(objects: Objects, layout: Layout, gathers: int) -> Iterator[int]:
+    """Each of the gathered futures has to be done."""
+    children = objects.attribute(gathers, b"_children")
+    for child in objects.items(children) if children else ():
+        if FUTURE in objects.bases(child) and objects.words("I", child + layout.future_state) == (PENDING,):
+            yield child
 
 
 def _chained_to(objects: Objects, future: int) -> Iterator[int]:
     """Futures in the closures of its callbacks, other than itself."""
     for callback in _callbacks(objects, future):
-        if objects.type_name(callback) == b"function" and objects.text(objects.word(callback + NAME_AT)) == CALLBACK:
+        if objects.type_name(callback) == b"function" and objects.text(objects.word(callback + NAME_AT)) in CALLBACKS:
             closure = objects.word(callback + CLOSURE)
             known = (objects.word(cell + CELL_AT) for cell in (objects.items(closure) if closure else ()))
             yield from (thing for thing in known if thing not in (0, future) and _is_future(objects, thing))
