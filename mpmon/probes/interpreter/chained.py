@@ -2,8 +2,9 @@
 it awaits, `run_in_executor` from the executor's future, `shield` from what it shields, `gather` from all it gathers.
 
 `_chain_future` of Lib/asyncio/futures.py adds the callback `_call_check_cancel` to the destination future, `shield` of
-Lib/asyncio/tasks.py `_outer_done_callback`: closures that refer to the other future as `source` and `inner`. A future written in C has its first callback in a field of its own, and the
-rest in a list of pairs (FutureObj of Modules/_asynciomodule.c).
+Lib/asyncio/tasks.py `_outer_done_callback`: closures that refer to the other future as `source` and `inner`. A future
+written in C has its first callback in a field of its own, and the rest in a list of pairs (FutureObj of
+Modules/_asynciomodule.c).
 """
 
 from __future__ import annotations
