@@ -25,6 +25,7 @@ from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.job_state import SIGNAL_CALLS, JobState
+from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.missing_data import hides_call, unchecked
 from mpmon.diagnosis.pace import Progress, progress
@@ -144,6 +145,8 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     if any(job.was_asked_to_end(key) for key in closed.members):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
+        return False
+    if any(deadlocked(job.stuck_tasks(key)) for key in closed.members):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 

@@ -12,7 +12,8 @@ to processes of the job, these block it, unless a sleeper could send them someth
 A task is *ready* once what it awaits is there: its loop runs it at the next turn. A loop that sleeps all the same was not
 woken, as when another thread sets the result without `call_soon_threadsafe`.
 
-A loop is called stuck only if all its tasks but such sleepers are. A task may legitimately wait for an event that
+A loop is called stuck only if all its tasks but such sleepers are, or if some of them wait for locks that they hold, or
+for each other's ends, in a circle: nothing else in the loop can help these. A task may legitimately wait for an event that
 nobody sets: a service runs forever that way. So that counts only if another task waits for this one.
 """
 
@@ -44,6 +45,9 @@ WORDS = {
 }  # fmt: skip
 """What a task does, by `Task.waits`."""
 
+MOST_IN_CIRCLE = 3
+"""Up to this many tasks that wait for each other are told with their places."""
+
 MOST_NAMES = 4
 """Up to this many awaited tasks are named."""
 
@@ -64,6 +68,10 @@ def stuck(
     """
     if untimed:
         tasks = [replace(row, callbacks=row.callbacks or 0) for row in tasks]
+    return _all_of_them(tasks, alone=alone, children=children, partners=partners) or deadlocked(tasks)
+
+
+def _all_of_them(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool) -> tuple[Task, ...]:
     left = {row.object: row for row in tasks if row.waits != SLEEP}
     sleepers = [row for row in tasks if row.waits == SLEEP]
     if not left or not all(_may_be_stuck(row, children, partners=partners) for row in left.values()):
@@ -76,6 +84,33 @@ def stuck(
     if any(row.waits in SIGNS and row.object not in awaited for row in left.values()):
         return ()
     return tuple(left.values())
+
+
+def deadlocked(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks of which each waits for a lock that one of them holds, or for the end of some of them.
+
+    No time limit is involved: neither of their own, nor of a task that awaits one of them and would cancel it.
+    """
+    limited = {name for row in tasks if row.timed for name in row.tasks}
+    left = {row.object: row for row in tasks if not row.timed and row.object not in limited}
+    while kept := {name: row for name, row in left.items() if _needs_these(row, left)}:
+        if len(kept) == len(left):
+            return tuple(kept.values())
+        left = kept
+    return ()
+
+
+def in_circle(tasks: Sequence[Task]) -> str:
+    """What the tasks that wait for each other's locks do, else for each other's ends: the first ones."""
+    rows = [row for row in tasks if row.waits == "lock"] or tasks
+    return several([f"{row.name or 'a task'} {does(row, tasks)}{place_of(row)}" for row in rows[:MOST_IN_CIRCLE]])
+
+
+def _needs_these(row: Task, left: dict[str, Task]) -> bool:
+    if row.waits == "lock":
+        return any(row.waits_on in other.holds for other in left.values())
+    among = [name in left for name in row.tasks]
+    return any(among) if row.waits == "tasks" else row.waits == "any task" and bool(among) and all(among)
 
 
 def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> bool:

@@ -112,6 +112,28 @@ def test_who_is_connected_or_takes_signals_may_be_told_to_go_on() -> None:
     assert said(*ABBA, BEATS, sockets=2, catches_term=True).verdict is Verdict.HUNG
 
 
+def test_locks_taken_crosswise_in_a_loop_that_serves_others() -> None:
+    finding = said(*ABBA, BEATS, task("serves", "stream"), task("any", None), sockets=2).findings[0]
+    assert finding.cause == "self-deadlock"
+    assert finding.summary.endswith(
+        "tasks of its event loop wait for each other: a awaits a lock (held by b) at job.py:21 in a() and "
+        "b awaits a lock (held by a) at job.py:22 in b()"
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (task("a", "lock", LOCK), task("b", "stream", holds=(LOCK,))),
+        (ABBA[0], ABBA[1], task("b", "lock", OTHER_LOCK, holds=(LOCK,), timed=True)),
+        (*ABBA, task("cancels", "tasks", tasks=(named("a"),), timed=True)),
+    ],
+    ids=["the holder is served", "a limit of its own", "the limit of one that awaits it"],
+)
+def test_a_circle_that_may_open_in_a_loop_that_serves_others(rows: tuple[Row, ...]) -> None:
+    assert said(*rows, BEATS, task("serves", "stream"), sockets=2).verdict is not Verdict.HUNG
+
+
 CHILD = 4150
 
 

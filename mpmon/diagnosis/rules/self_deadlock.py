@@ -16,7 +16,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
-from mpmon.diagnosis.loops import does, first
+from mpmon.diagnosis.loops import deadlocked, does, first, in_circle
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.responsibility import loop_keeper
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
@@ -166,8 +166,12 @@ def _awaits_itself(stuck: StuckSet) -> Match | None:
     task = first(tasks)
     if task is None or len(set(stuck.closed.root_blockers)) != 1:
         return None
+    circle = deadlocked(tasks)
+    itself, others = "a task of its event loop waits for itself", "tasks of its event loop wait for each other"
     return Match(
-        summary=f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
+        summary=f"{stuck.role()}: {others if len(circle) > 1 else itself}: {in_circle(circle)}"
+        if circle
+        else f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
         "its event loop could provide that: the others are blocked too, or only sleep",
         evidence=stuck.edge_evidence(),
         advice=(
