@@ -457,8 +457,9 @@ class Task(Row, frozen=True, kw_only=True):
     waits: str | None = None
     """`sleep`, `lock`, `semaphore`, `condition`, `event`, `barrier`, `queue get`, `queue put`, `queue join`, `process` (its
     end), `stream` (what comes over a connection or a pipe, or room there), `executor` (the end of the threads of the loop's
-    executor), `tasks` (the end of all of them), `any task` (that of one), `future` (one of which nothing else is known), `ready`
-    (it goes on at the loop's next turn), `running`; `None` where that cannot be read.
+    executor), `thread` (the result of a thread of its process), `requests` (of a server's clients), `tasks` (the end of all of
+    them), `any task` (that of one), `future` (one of which nothing else is known), `ready` (it goes on at the loop's next
+    turn), `running`; `None` where that cannot be read.
     """
     waits_on: Name | None = None
     """`asyncio:PID:ADDRESS` of the lock, queue, event or future."""

@@ -80,7 +80,9 @@ def _judged(job: JobState) -> Diagnosis:
     asked += [key for goal in asked for key in _looked_after(job, graph, goal) if key not in goals]
     closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(job, graph, closed)]
     closed_sets += lost_requests(job, graph, goals)
-    closed_sets += own_requests(job, graph, goals)
+    own = own_requests(job, graph, goals)
+    # Whoever waits together with these, waits because of them.
+    closed_sets = [closed for closed in closed_sets if not any(one.goal in closed.members for one in own)] + own
     closed_sets += lost_work(job, graph, goals)
     closed_sets += deadlocks(job, graph)
     stuck_sets = [StuckSet(job, graph, closed) for closed in closed_sets]

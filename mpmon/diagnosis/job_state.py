@@ -502,9 +502,13 @@ class JobState(SnapshotIndex):
             self._stuck_tasks[key] = self._find_stuck(key)
         return self._stuck_tasks[key]
 
+    def known_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
+        """All tasks of the event loop that a thread rests in; none if some could not be read."""
+        return () if key[0] in self._half_known_loops else self.loop_tasks.get(key, ())
+
     def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
-        tasks = self.loop_tasks[key]
-        if key[0] in self._half_known_loops or self.wait_state(key).kind is not Wait.EVENT_LOOP:
+        tasks = self.known_tasks(key)
+        if not tasks or self.wait_state(key).kind is not Wait.EVENT_LOOP:
             return ()
         ready = tuple(row for row in tasks if row.waits == READY)
         if ready and self.motion(key) is Motion.NOT_SCHEDULED:

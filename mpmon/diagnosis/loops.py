@@ -33,7 +33,9 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS, STREAM, EXECUTOR, READY = "sleep", "process", "stream", "executor", "ready"
+SLEEP, PROCESS, STREAM, EXECUTOR, THREAD, REQUESTS, READY = (
+    "sleep", "process", "stream", "executor", "thread", "requests", "ready",
+)  # fmt: skip
 
 WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
@@ -41,6 +43,7 @@ WORDS = {
     "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
     "stream": "awaits a connection or a pipe", "executor": "awaits the end of its executor's threads",
     "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
+    "thread": "awaits the result of a thread", "requests": "serves requests",
     "future": "awaits a future", "ready": "is about to continue", "running": "runs",
 }  # fmt: skip
 """What a task does, by `Task.waits`."""
@@ -143,6 +146,13 @@ def _could_reach(sleeper: Task, row: Task) -> bool:
 
 def _could_send(sleeper: Task) -> bool:
     return sleeper.reaches is None or SENDS_TO_OTHERS in sleeper.reaches
+
+
+def may_answer(row: Task) -> bool:
+    """A task may send an answer even if no thread of its process moves. A library's own task only looks after others."""
+    if row.waits in (THREAD, REQUESTS, READY) or user_frame(row) is None:
+        return row.waits == READY
+    return row.waits != SLEEP or _could_send(row)
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

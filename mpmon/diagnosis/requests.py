@@ -7,6 +7,7 @@ from mpmon.diagnosis.frames import calls, inner_machinery, is_user
 from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.loops import may_answer
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
@@ -127,7 +128,7 @@ def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Cl
     """Tasks of a server, whose main thread is an event loop, that wait for a request to the same server that is never served:
     every thread that could serve it waits likewise, for instance because the thread pool is exhausted.
     """
-    loops = [goal for goal in goals if job.wait_state(goal).kind is Wait.EVENT_LOOP and not _has_clients(job, goal)]
+    loops = [goal for goal in goals if job.wait_state(goal).kind is Wait.EVENT_LOOP and not _may_answer(job, goal)]
     found: list[Closed] = []
     for loop in loops:
         others = (key for key in job.threads(loop[0]) if key != loop)
@@ -144,8 +145,18 @@ def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
 
 
+def _may_answer(job: JobState, loop: ThreadKey) -> bool:
+    """A task of the loop may send the answer although none of its threads moves; where the tasks are not known, the loop may
+    be awaiting something from another process.
+    """
+    tasks = job.known_tasks(loop)
+    if not tasks:
+        return _has_clients(job, loop)
+    return any(map(may_answer, tasks))
+
+
 def _has_clients(job: JobState, loop: ThreadKey) -> bool:
-    """One of the loop's connections leads to another process, whose answer it may be awaiting."""
+    """One of the loop's connections leads to another process."""
     held = job.held_by.get(loop[0], frozenset())
     items = [item for item in job.waits_on(loop) if item.kind == "socket" and not item.listens]
     return any(item.peer not in held for item in items)

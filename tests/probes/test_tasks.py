@@ -267,6 +267,24 @@ def test_a_loop_at_its_end_waits_for_the_threads_of_its_executor(version: str) -
     assert row.frames[0].function.rpartition(".")[2] == "shutdown_default_executor"
 
 
+SERVES = """
+import asyncio, time
+async def main():
+    server = await asyncio.start_server(print, "127.0.0.1", 0)
+    kept = asyncio.create_task(asyncio.to_thread(time.sleep, 3600))
+    await asyncio.sleep(0)
+    print("ready", flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def test_a_server_and_a_task_that_a_thread_works_for(version: str) -> None:
+    with program(version, SERVES) as pid:
+        rows = settled(pid).tasks
+    assert [(row.waits, row.timed) for row in rows] == [("requests", False), ("thread", False)]
+
+
 MANY = """
 import asyncio
 async def deep(left):

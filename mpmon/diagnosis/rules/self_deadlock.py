@@ -134,6 +134,10 @@ def _asks_itself(stuck: StuckSet) -> Match:
     pair = all(item.path in (None, "unix") for item in stuck.job.waits_on(stuck.root or stuck.goal))
     server = "an answer from itself: it is a server that handles one connection at a time"
     advice = "Give the server a thread for each connection (ThreadingMixIn), or call the function directly."
+    pid = (stuck.root or stuck.goal)[0]
+    if stuck.root != (pid, pid) and stuck.job.wait_state((pid, pid)).kind is Wait.EVENT_LOOP:
+        server = "an answer from its own process, whose event loop has no thread left to serve it: all wait likewise"
+        advice = "Call the function directly, make it a coroutine, or give the event loop more threads."
     if pair:
         server = "data over a socket whose other end it holds itself"
         advice = "Close the other process's end after the fork, or pass it on before waiting."

@@ -7,7 +7,7 @@ A lock of asyncio does not record its holder, but `async with` leaves the bound 
 frame until the block ends, as `with` does.
 
 Sources: Lib/asyncio/locks.py, queues.py, tasks.py, taskgroups.py, timeouts.py, streams.py, base_subprocess.py of CPython 3.10 to
-3.13.
+3.13; `_backends/_asyncio.py` of anyio 4.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from mpmon.probes.interpreter.chained import FUTURE, GATHERING, OF_EXECUTORS, TASK, sources
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import Objects, Torn, set_items
+from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects, Torn, set_items
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}
 """Classes of Lib/asyncio/locks.py that `async with` takes, and the kind of wait for each; derived ones come first."""
 
-EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, EXECUTOR = (
-    "event", "condition", "barrier", "queue join", "process", "stream", "executor",
+EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, EXECUTOR, THREAD, REQUESTS = (
+    "event", "condition", "barrier", "queue join", "process", "stream", "executor", "thread", "requests",
 )  # fmt: skip
 
 FUNCTIONS: dict[tuple[str, str], str] = {
@@ -38,6 +39,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("base_subprocess.py", "_wait"): PROCESS,
     ("subprocess.py", "wait"): PROCESS,
     ("base_events.py", "shutdown_default_executor"): EXECUTOR,
+    ("base_events.py", "serve_forever"): REQUESTS,
     ("streams.py", "_wait_for_data"): STREAM,
     ("streams.py", "_drain_helper"): STREAM,
     ("tasks.py", "wait_for"): "tasks",
@@ -53,17 +55,19 @@ OUTER = {EVENT: QUEUE_JOIN, CONDITION: BARRIER}
 OUTSIDE = frozenset({"selector_events.py", "unix_events.py", "base_events.py", "streams.py", "sslproto.py"})
 """Modules of asyncio that serve connections and pipes."""
 
-LIMITS = frozenset({b"Timeout", b"CancelScope"})
-"""Classes whose `async with` or `with` block has a time limit for its body: asyncio, async_timeout, anyio."""
+IN_THREADS = (("/anyio/_backends/_asyncio.py", "run_sync_in_worker_thread"),)
+"""Functions of libraries that wait for a thread of theirs."""
+
+LIMITS, ENDLESS = {b"Timeout": b"", b"CancelScope": b"_deadline"}, float("inf")
+"""Classes whose `async with` or `with` block has a time limit for its body: asyncio, async_timeout, anyio; with the attribute
+that has the moment, if it may be endless.
+"""
+
+FLOAT_AT = 16
+"""PyFloatObject.ob_fval."""
 
 EXITS = frozenset({"__aexit__", "__exit__"})
 
-METHOD = b"method"
-FUNCTION_AT, SELF_AT, NAME_AT = 16, 24, 32
-"""PyMethodObject.im_func, im_self; PyFunctionObject.func_name."""
-
-TASK, FUTURE = b"_asyncio.Task", b"_asyncio.Future"
-GATHERING = b"_GatheringFuture"
 NONE = b"NoneType"
 
 MOST_TASKS = 400
@@ -99,8 +103,7 @@ class Awaits:
     def of(self, future: int, frames: Sequence[FrameInMemory], blocks: Sequence[int]) -> Await:
         """What a future stands for, by the calls of the task that awaits it, innermost first. Raises `Torn`."""
         found = self._of(future, frames)
-        limited = any(not LIMITS.isdisjoint(self._objects.bases(owner)) for owner in blocks)
-        found.timed = limited or any(map(self._is_limited, frames))
+        found.timed = any(map(self._limits, blocks)) or any(map(self._is_limited, frames))
         return found
 
     def blocks(self, frames: Sequence[FrameInMemory]) -> tuple[int, ...]:
@@ -129,10 +132,11 @@ class Awaits:
             return self._ends(self._parts(self._objects.attribute(future, b"_children")), future)
         known = self._known(frames)
         if known is None:
-            is_outside = bool(frames) and _room(frames[0]) in OUTSIDE
-            return Await(STREAM if is_outside else "future", self._id(future))
+            if frames and _room(frames[0]) in OUTSIDE:
+                return Await(STREAM, self._id(future))
+            return Await(THREAD if self._is_of_thread(future, frames) else "future", self._id(future))
         kind, frame = known
-        if kind in ("sleep", EXECUTOR):
+        if kind in ("sleep", EXECUTOR, REQUESTS):
             return Await(kind)
         if kind in ("tasks", "any task"):
             found = self._ends(self._awaited_by(frame), future)
@@ -145,6 +149,14 @@ class Awaits:
             lock = self._lock_of(thing)
             return Await(LOCKS[self._lock_kind(lock)], self._id(lock)) if lock else Await("future", self._id(future))
         return Await(STREAM) if kind == STREAM else Await(kind, self._id(thing))
+
+    def _is_of_thread(self, future: int, frames: Sequence[FrameInMemory]) -> bool:
+        """A thread of the process sets the result. Raises `Torn`."""
+        if frames and any(
+            frames[0].code.file.endswith(file) and frames[0].code.name == name for file, name in IN_THREADS
+        ):
+            return True
+        return any(self._objects.bases(one)[0] == OF_EXECUTORS for one in sources(self._objects, self._layout, future))
 
     def _known(self, frames: Sequence[FrameInMemory]) -> tuple[str, FrameInMemory] | None:
         """The call that says what is awaited: the innermost, unless an outer call is built on it. Raises `Torn`."""
@@ -197,6 +209,14 @@ class Awaits:
                 pid = self._objects.plain_integer(self._objects.attribute(self._self(frame), b"_pid"))
                 return pid if pid is not None and pid > 0 else None
         return None
+
+    def _limits(self, owner: int) -> bool:
+        """Whether the block of this object has a time limit. Raises `Torn`."""
+        kind = next((base for base in self._objects.bases(owner) if base in LIMITS), None)
+        moment = self._objects.attribute(owner, LIMITS[kind]) if kind and LIMITS[kind] else None
+        if moment and self._objects.type_name(moment) == b"float":
+            return self._objects.words("d", moment + FLOAT_AT) != (ENDLESS,)
+        return kind is not None
 
     def _is_limited(self, frame: FrameInMemory) -> bool:
         """Whether a call has a time limit for everything it awaits. Raises `Torn`."""

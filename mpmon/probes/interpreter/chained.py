@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.probes.interpreter.awaits import FUTURE, GATHERING, NAME_AT, TASK
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import NAME_AT, Objects, Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
+
+TASK, FUTURE = b"_asyncio.Task", b"_asyncio.Future"
+GATHERING = b"_GatheringFuture"
+"""Classes of asyncio, the last one that of what `gather` returns."""
 
 MOST_CHAINED = 16
 """Most futures of one chain that are followed."""

@@ -17,12 +17,13 @@ import msgspec
 from mpmon.model import SENDS_TO_OTHERS, Frame, Task, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, NONE, Await, Awaits
+from mpmon.probes.interpreter.awaits import NONE, Await, Awaits
+from mpmon.probes.interpreter.chained import TASK
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.coroutines import Chain, Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Tables
 from mpmon.probes.interpreter.modules import names_of
-from mpmon.probes.interpreter.objects import LONG, TEXT, Objects, Torn, set_items
+from mpmon.probes.interpreter.objects import FUNCTION_AT, LONG, METHOD, NAME_AT, TEXT, Objects, Torn, set_items
 from mpmon.probes.interpreter.reach import SENDS, Reach
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.tids import Tids
@@ -69,8 +70,6 @@ RUNNING = b"__asyncio_running_event_loop__"
 
 HOLDER, HELD_LOOP = b"_RunningLoopHolder", 16
 """Before 3.12, the value there is an object of this type, which leads to the loop."""
-
-TASK = b"_asyncio.Task"
 
 PENDING = 0
 """`fut_state`."""
