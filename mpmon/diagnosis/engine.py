@@ -34,7 +34,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves, stands_by
-from mpmon.diagnosis.responsibility import responsible
+from mpmon.diagnosis.responsibility import hub, responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet, doing, stands_since
@@ -357,8 +357,22 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
             return rule.CAUSE, match
     if found := _exchange(stuck):
         return found
+    if asked := hub(stuck):
+        return _asked_by_all(stuck, asked[0])
     words = f"{stuck.role()} is {stuck.doing()}, and everyone who could unblock it is blocked too"
     return _nearest_cause(stuck), Match(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
+
+
+def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
+    """All others wait for one that waits for any of them, or for whoever comes."""
+    job = stuck.job
+    others = dict.fromkeys(job.role(key[0]).name for key in stuck.closed.core if key[0] != asked[0])
+    waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
+    return "main-stuck" if asked in (stuck.goal, (job.snapshot.root_pid,) * 2) else "worker-stuck", Match(
+        summary=f"{job.role(asked[0]).name} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
+        evidence=stuck.edge_evidence(),
+        certainty=Certainty.POSSIBLE,
+    )
 
 
 def _hidden(stuck: StuckSet) -> tuple[str, Match] | None:

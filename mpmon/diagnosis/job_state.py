@@ -517,9 +517,17 @@ class JobState(SnapshotIndex):
         partners = bool(self.partners(key))
         process = self.processes[key[0]]
         handlers = process.catches_term or process.catches_alarm
-        alone = not ((not partners and self._is_connected(key)) or children or handlers or self.others_at_work(key))
+        told_of_ends = bool(children) and self._is_told_of_ends(key)
+        alone = not ((not partners and self._is_connected(key)) or told_of_ends or handlers or self.others_at_work(key))
         untimed = not handlers and has_no_limit(self.blocked.get(key))
         return stuck(tasks, alone=alone, children=children, partners=partners, untimed=untimed)
+
+    def _is_told_of_ends(self, key: ThreadKey) -> bool:
+        """An event loop learns of the ends of children: by a descriptor of one, or from a thread that waits for them."""
+        calls = (self.blocked.get(other) for other in self.threads(key[0]))
+        return any(item.kind == "process" for item in self.waits_on(key)) or any(
+            blocked is not None and blocked.syscall in ("wait4", "waitid") for blocked in calls
+        )
 
     def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
         """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or

@@ -148,6 +148,11 @@ def _could_send(sleeper: Task) -> bool:
     return sleeper.reaches is None or SENDS_TO_OTHERS in sleeper.reaches
 
 
+def may_hear(row: Task) -> bool:
+    """A task may await something that another process sends."""
+    return row.waits in (None, STREAM, "future", PROCESS)
+
+
 def may_answer(row: Task) -> bool:
     """A task may send an answer even if no thread of its process moves. A library's own task only looks after others."""
     if row.waits in (THREAD, REQUESTS, READY) or user_frame(row) is None:

@@ -21,6 +21,7 @@ end, because all members wait for one another, the kinds of their waits decide:
   instead of taking items out;
 - a member blocks its own *event loop* in a call, and others wait for answers from that loop: that member;
 - a *connection* has no thread at its other end, in a server whose threads serve other connections: the server;
+- one member is needed by each of the others, and needs none of them in particular: that one;
 - a member waits for a *lock*, and the lock holder waits for something other than a lock: the holder;
 - ranks wait for each other in collectives: the ranks that differ from the others, see `collectives.split`;
 - all members wait for the same kind of thing: all of them.
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.collectives import split
+from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
@@ -43,6 +44,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.loops import may_hear
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
@@ -99,7 +101,8 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(job.suspect, stuck.root_blockers))
     if (found := split(stuck)) and found.odd:
-        return tuple(map(job.suspect, found.odd))
+        asked = hub(stuck) if found.how is Differs.DIRECTION else []
+        return tuple(map(job.suspect, asked or found.odd))
     if lost := _lost_producers(stuck):
         return tuple(map(job.dead_suspect, lost))
     if own := own_tasks(stuck):
@@ -116,6 +119,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or _holders_of_locks(stuck)
         or unfinished_tasks(stuck)
         or _awaited_tasks(stuck)
+        or hub(stuck)
     )
     return tuple(
         map(job.suspect, found or (stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.root_blockers[:1]))
@@ -347,6 +351,31 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
     told = any(edge.holder_known or waits_for_room(stuck.job, key) for key, edge in needs.items())
     return [] if told or "put" in client_calls(stuck).values() else tasks
+
+
+def hub(stuck: StuckSet) -> list[ThreadKey]:
+    """The member that each of the others needs, and that needs none of them in particular: a server for several clients, or
+    one whose clients need not be in the job.
+    """
+    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    members = [key for key in among if isinstance(key, tuple)]
+    may_act = [key for key in members if key in stuck.job.stacks and not stuck.wait_state(key).idle]
+    needs = {key: _needed(stuck, key).intersection(members) for key in members}
+    for found in [key for key in may_act if len(members) > 1 and not needs[key]]:
+        depend = {found}
+        while more := {key for key in members if key not in depend and needs[key] & depend}:
+            depend |= more
+        if len(depend) == len(members):
+            return [found]
+    return []
+
+
+def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
+    """Those without whom a member cannot go on. An event loop whose tasks await no connection serves whoever comes."""
+    edge, tasks = stuck.graph.node(key).edge, stuck.job.known_tasks(key)
+    if tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks)):
+        return frozenset()
+    return frozenset(edge.targets) if edge and (edge.every or len(edge.targets) == 1) else frozenset()
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:

@@ -104,3 +104,14 @@ def test_most_have_gone_on_and_one_still_receives() -> None:
 def test_who_waits_for_one_that_waits_leads_on() -> None:
     finding = said(calls(0, "barrier"), calls(1, "recv", src="0"), calls(2, "recv", src="1"))
     assert suspects(finding) == ["rank 0"]
+
+
+def test_one_that_receives_from_anybody_keeps_those_waiting_that_receive_from_it() -> None:
+    """A parameter server that counts one push too many."""
+    finding = said(calls(0, "recv", tag="0"), calls(1, "recv", src="0", tag="0"), calls(2, "recv", src="0", tag="0"))
+    assert (finding.cause, suspects(finding)) == ("sendrecv-unmatched", ["rank 0"])
+
+
+def test_all_receive_from_each_other() -> None:
+    finding = said(*(calls(number, "recv", src=str((number + 1) % 3), tag="0") for number in range(3)))
+    assert (finding.cause, len(suspects(finding))) == ("sendrecv-unmatched", 3)

@@ -97,6 +97,24 @@ def test_so_may_one_of_which_only_the_name_of_its_process_is_known() -> None:
     assert "process trainer-1" in {view.role for view in found.processes}
 
 
+@pytest.mark.parametrize(("script", "verdict"), [("train.py", Verdict.SLOW), ("watch.py", Verdict.HUNG)])
+def test_so_may_a_program_that_runs_the_same_script(script: str, verdict: Verdict) -> None:
+    def rows(second: int) -> tuple[Row, ...]:
+        first = frame("train.py:9 train", rank="0", world_size="2")
+        waits = stack("main", "torch/distributed/rendezvous.py:190 _create_c10d_store", first, pid=4111)
+        loads = stack("main", f"load.py:{40 + second} read", "job.py:1 <module>", pid=4112), running(4112)
+        return (
+            process(), stack("main", "subprocess.py:1264 Popen.wait", "train.py:20 <module>"),
+            blocked("wait4", "process:4111", ran_at=START - 60),
+            process(4111, parent=ROOT, cmdline=("python", "train.py", "0")), waits,
+            blocked("poll", pid=4111, ran_at=START - 60),
+            process(4112, parent=ROOT, cmdline=("python", script, "1")), *loads,
+            thread(4112, slices=9 * second, run_s=second),
+        )  # fmt: skip
+
+    assert diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)]).verdict is verdict
+
+
 @pytest.mark.parametrize(("number", "verdict"), [("1", Verdict.SLOW), ("0", Verdict.HUNG)])
 def test_so_may_a_program_to_which_rank_0_gave_another_number(number: str, verdict: Verdict) -> None:
     """Lightning starts the other ranks from rank 0; what a rank starts for itself inherits the rank's own number."""

@@ -11,7 +11,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.roles import HELPERS, target_of
+from mpmon.diagnosis.roles import HELPERS, called, target_of
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
 from mpmon.diagnosis.world import LOOPBACK
@@ -90,6 +90,8 @@ def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     frame = job.wait_state(key).frame
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
+    if frame and name == "src" and frame.known and {"tag"} == frame.known.keys() & {"tag", "src", "group_src"}:
+        return _with_any(job, key, words)
     peers = [pid for pid in job.ranks if str(job.role(pid).rank) == number and pid != key[0]]
     rank = numeral(number or "")
     if rank is not None and has(job.world.missing(), rank):
@@ -97,6 +99,14 @@ def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     if len(peers) != 1:
         return None
     return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {job.role(peers[0]).name}")
+
+
+def _with_any(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
+    """`recv` without a source: the other ranks, if all of them are here."""
+    others = [(pid, pid) for pid in job.ranks if pid != key[0] and job.is_alive(pid)]
+    if not others or len(others) + 1 != (job.role(key[0]).world_size or job.world.size):
+        return None
+    return WaitEdge(tuple(others), words=f"{words} from any rank")
 
 
 def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
@@ -278,7 +288,10 @@ def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     # One rank may have started the others.
     started = (*job.children.get(parent, ()), *job.children.get(key[0], ()))
     children = [pid for pid in started if job.is_alive(pid)]
-    found = [(pid, pid) for pid in children if _may_become_rank(job, pid, alike) or _is_given_rank(job, pid, key[0])]
+    found = [
+        (pid, pid) for pid in children
+        if _may_become_rank(job, pid, alike) or _is_given_rank(job, pid, key[0]) or _runs_the_same(job, pid, key[0])
+    ]  # fmt: skip
     starts = parent in job.processes and job.wait_state((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
 
@@ -286,6 +299,13 @@ def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 def _may_become_rank(job: JobState, pid: int, target: str | None) -> bool:
     role = job.role(pid)
     return not role.target_known or (target is not None and role.target == target)
+
+
+def _runs_the_same(job: JobState, pid: int, other: int) -> bool:
+    """A program of its own, of the same parent, started with the script or module that the other process runs."""
+    one, two = job.processes[pid], job.processes[other]
+    alike = bool(called(one)) and called(one) == called(two)
+    return alike and pid != other and one.ppid == two.ppid and job.role(pid).target is None
 
 
 def _is_given_rank(job: JobState, pid: int, other: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the code of a sleeping task could do when it wakes: which locks, queues, events and tasks its variables lead to.
+"""What a sleeping task, or a timer, could do once it runs: which locks, queues, events and tasks its variables lead to.
 
 The walk follows the variables of the task's calls, the module names they look up, the contents of containers and
 attributes, the functions and methods among these, and what those look up in turn, except in the standard library and
@@ -39,7 +39,7 @@ MOST_BOUND = 4000
 
 LEAVES = frozenset({
     b"int", b"str", b"bytes", b"float", b"bool", b"NoneType", b"ellipsis", b"complex", b"bytearray", b"range", b"slice", b"code",
-    b"builtin_function_or_method", b"method_descriptor", b"wrapper_descriptor", b"getset_descriptor", b"member_descriptor",
+    b"method_descriptor", b"wrapper_descriptor", b"getset_descriptor", b"member_descriptor",
     b"classmethod_descriptor", b"method-wrapper", b"_thread.lock", b"_thread.RLock", b"weakref", b"weakref.ReferenceType",
     b"NotImplementedType", b"memoryview",
 })  # fmt: skip
@@ -61,6 +61,9 @@ WRAPPERS = {
     b"staticmethod": (16,), b"classmethod": (16,), b"property": (16, 24, 32), b"method": (16, 24), b"cell": (CELL_AT,),
 }  # fmt: skip
 """Types that stand for other objects, and the offsets of these (Objects/funcobject.c, descrobject.c, classobject.c)."""
+
+BUILTIN, OWNER_AT = b"builtin_function_or_method", 24
+"""A function written in C, and PyCFunctionObject.m_self: what it is a method of, or its module."""
 
 GLOBALS_AT, CODE_AT, MORE_AT = 16, 48, (56, 64, 72)
 """PyFunctionObject: the names of its module, its code, and its defaults and closure (cpython/funcobject.h)."""
@@ -98,13 +101,27 @@ class Reach:
         """Those of the wanted objects that the calls lead to, and `SENDS` if they lead to anything that sends; `None`
         if unknown.
         """
+        own = (frame for frame in frames if not _is_library(frame.code.file))
+        # The top of its value stack is the call it awaits.
+        return self._found(
+            (((*frame.variables(), *frame.alive()[:-1], *frame.looked_up()), frame.names) for frame in own), wanted
+        )
+
+    def of_call(self, address: int, wanted: Collection[int]) -> frozenset[int] | None:
+        """The same of a call that is yet to be made: the arguments at the address, and the function after them."""
+
+        def things() -> Iterator[tuple[tuple[int, ...], frozenset[str]]]:
+            yield self._objects.words("QQ", address), frozenset()
+
+        return self._found(things(), wanted)
+
+    def _found(
+        self, begins: Iterable[tuple[tuple[int, ...], frozenset[str]]], wanted: Collection[int]
+    ) -> frozenset[int] | None:
         walk = _Walk(self._objects, self._memory, self._codes, wanted, min(MOST_OBJECTS, self._left))
         try:
-            for frame in frames:
-                if not _is_library(frame.code.file):
-                    # The top of its value stack is the call it awaits.
-                    things = (*frame.variables(), *frame.alive()[:-1], *frame.looked_up())
-                    walk.follow(things, frame.names)
+            for things, names in begins:
+                walk.follow(things, names)
         except (Torn, Anywhere):
             return None
         finally:
@@ -164,6 +181,10 @@ class _Walk:
             yield from ((part, names) for part in self._objects.items(thing))
         elif kind in SETS:
             yield from ((part, names) for part in set_items(self._objects, thing))
+        elif kind == BUILTIN:
+            owner = self._objects.word(thing + OWNER_AT)
+            if owner and self._objects.type_name(owner) != b"module":
+                yield owner, names
         elif kind in WRAPPERS:
             yield from ((self._objects.word(thing + at), names) for at in WRAPPERS[kind])
         elif kind == b"type" or self._is_class(thing):

@@ -56,8 +56,8 @@ SLEEP = "sleep"
 MOST_TIMERS = 500
 """Most timers of one loop; with more, nothing is reported."""
 
-CALLBACK_AT = 24
-"""TimerHandle: its callback, followed by the cancelled flag: `__slots__` in alphabetical order (asyncio/events.py)."""
+ARGUMENTS_AT = 16
+"""TimerHandle: its arguments, its callback, the cancelled flag: `__slots__` in alphabetical order (asyncio/events.py)."""
 
 PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout"})
 """Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit."""
@@ -140,6 +140,7 @@ class _Search:
         self._loops = loops
         self._timers: dict[int, int | None] = {}
         """Loops by address, with the number of their callbacks."""
+        self._reach = Reach(memory, runtime.layout)
         self.problem = ""
 
     def tasks(self) -> list[Task]:
@@ -153,7 +154,14 @@ class _Search:
         tables, awaits = Tables(self._objects), Awaits(self._objects, self._layout, self._tids.pid)
         stacks = [self._frames(task, codes, tables) for task in found]
         rows = [self._row(*one, codes, awaits) for one in zip(found, stacks, strict=True)]
-        rows = [msgspec.structs.replace(row, reaches=far) for row, far in self._with_reach(rows, stacks, awaits)]
+        wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
+        rows = [
+            msgspec.structs.replace(
+                row, reaches=self._reaches(row, stack, wanted),
+                callbacks=self._callbacks(self._objects.word(task.address + LOOP_AT), wanted),
+            )
+            for row, task, stack in zip(rows, found, stacks, strict=True)
+        ]  # fmt: skip
         return sorted(rows, key=lambda row: (len(row.name), row.name, row.object))
 
     # Finding tasks
@@ -252,32 +260,25 @@ class _Search:
             child=found.child,
             timed=found.timed,
             holds=awaits.held(frames, blocks),
-            callbacks=self._callbacks(self._objects.word(task.address + LOOP_AT)),
         )
 
-    def _with_reach(
-        self, rows: Sequence[Task], stacks: Sequence[Sequence[FrameInMemory]], awaits: Awaits
-    ) -> Iterator[tuple[Task, tuple[str, ...] | None]]:
-        """Each task with what it reaches, if it sleeps."""
-        wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
-        named = {**wanted, SENDS: SENDS_TO_OTHERS}
-        reach = Reach(self._memory, self._layout)
-        for row, frames in zip(rows, stacks, strict=True):
-            found = reach.of(frames, wanted) if row.waits == SLEEP else None
-            yield row, None if found is None else tuple(sorted(named[address] for address in found))
+    def _reaches(self, row: Task, frames: Sequence[FrameInMemory], wanted: Mapping[int, str]) -> tuple[str, ...] | None:
+        """What a task that sleeps could help, by name."""
+        found = self._reach.of(frames, wanted) if row.waits == SLEEP else None
+        return None if found is None else tuple(sorted({**wanted, SENDS: SENDS_TO_OTHERS}[one] for one in found))
 
-    def _callbacks(self, loop: int) -> int | None:
-        """Number of a loop's signal handlers, and of its timers that are neither a sleep nor a time limit; `None` if
-        they cannot be read.
+    def _callbacks(self, loop: int, wanted: Collection[int]) -> int | None:
+        """Number of a loop's signal handlers, and of its timers that are neither a sleep nor a time limit and could help any
+        of the wanted objects, or send something; `None` if they cannot be read.
         """
         if loop not in self._timers:
             try:
-                self._timers[loop] = self._count_callbacks(loop)
+                self._timers[loop] = self._count_callbacks(loop, wanted)
             except Torn:
                 self._timers[loop] = None
         return self._timers[loop]
 
-    def _count_callbacks(self, loop: int) -> int:
+    def _count_callbacks(self, loop: int, wanted: Collection[int]) -> int:
         timers = self._objects.attribute(loop, b"_scheduled")
         if not timers or self._objects.type_name(timers) != b"list":
             raise Torn
@@ -286,13 +287,17 @@ class _Search:
             raise Torn
         handlers = self._objects.attribute(loop, b"_signal_handlers")
         signals = len(self._objects.items(handlers)) if handlers else 0
-        return signals + sum(map(self._calls_something, self._objects.items(timers)))
+        return signals + sum(self._could_help(timer, wanted) for timer in self._objects.items(timers))
+
+    def _could_help(self, timer: int, wanted: Collection[int]) -> bool:
+        """Raises: Torn."""
+        return self._calls_something(timer) and self._reach.of_call(timer + ARGUMENTS_AT, wanted) != frozenset()
 
     def _calls_something(self, timer: int) -> bool:
         """Raises: Torn."""
         if self._objects.type_name(timer) != b"TimerHandle":
             return True
-        callback, cancelled = self._objects.words("QQ", timer + CALLBACK_AT)
+        _, callback, cancelled = self._objects.words("QQQ", timer + ARGUMENTS_AT)
         if self._objects.integer(cancelled):
             return False
         kind = self._objects.type_name(callback)
