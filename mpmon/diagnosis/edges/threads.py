@@ -212,7 +212,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # Between two short timed waits, the thread may check the processes it started.
         busy = tuple((pid, pid) for pid in children if not job.wait_state((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
-    if _limit_ends_it(job, key):
+    if _limit_ends_it(job, key) or _is_looked_after(job, key):
         return None
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
@@ -225,6 +225,14 @@ def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """
     of_python = job.wait_state(key).kind in _MAY_BE_ASKED and pause_s(job.blocked.get(key)) is not None
     return of_python and (not takes_up_again(job, key) or signs_of_life(job, key) is not None)
+
+
+def _is_looked_after(job: JobState, key: ThreadKey) -> bool:
+    """Idle threads of the library that it called wake up from time to time, and may then give each other work."""
+    timed = (
+        other for other in job.threads(key[0]) if (row := job.blocked.get(other)) and (row.wakes_at or row.timeout_s)
+    )
+    return any(not job.shape(key).asks.isdisjoint(job.shape(other).serves) for other in timed if other != key)
 
 
 def takes_up_again(job: JobState, key: ThreadKey) -> bool:
