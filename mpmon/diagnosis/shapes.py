@@ -42,6 +42,13 @@ def shape(stack: Stack) -> Shape:
     )
 
 
+def in_task(stack: Stack | None) -> bool:
+    """The thread runs code of the user that a library has called, wherever the library itself was called."""
+    frames = list(own_frames(stack)) if stack else []
+    inner = next((at for at, frame in enumerate(frames) if is_user(frame.file)), len(frames))
+    return any(package(frame.file) for frame in frames[inner:])
+
+
 def package(file: str) -> str | None:
     """The package of a library's file; `None` for the user's code and for machinery, which has rows of its own."""
     if is_machinery(file):

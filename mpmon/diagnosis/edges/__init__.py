@@ -62,6 +62,7 @@ from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
+from mpmon.diagnosis.shapes import in_task
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.diagnosis.waits import Wait, context, polled
 from mpmon.model import BY_CLOCK, CLOCK, Blocked
@@ -257,8 +258,9 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion is Motion.POLLING and (_manages(job, key) or (job.tests(key) == () and job.acts(key))):
         return Status.LIVE
-    if motion is Motion.POLLING and any(_pauses(job, (pid, pid)) for pid in job.helpmates(key[0])):
-        # The awaited change may come from a child whose sleep ends soon.
+    children = [(pid, pid) for pid in job.helpmates(key[0])] if motion is Motion.POLLING else []
+    if any(_pauses(job, child) or _works_on_a_task(job, child) for child in children):
+        # The awaited change may come from a child whose sleep ends soon, or that is in a task.
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
         # Top-level code may compute as long as it likes, unless it loops without progress.
@@ -270,6 +272,10 @@ def _manages(job: JobState, key: ThreadKey) -> bool:
     """A library's own thread that looks after something from time to time, such as time limits: what it may do is not known."""
     stack = job.stacks.get(key)
     return key[0] != key[1] and stack is not None and not any(is_user(frame.file) for frame in stack.frames)
+
+
+def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
+    return in_task(job.stacks.get(key)) and node(job, key).status is Status.LIVE
 
 
 def _pauses(job: JobState, key: ThreadKey) -> bool:
