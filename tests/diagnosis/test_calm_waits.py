@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import NOT_PYTHON, Process, Row, Unknown
+from mpmon.model import BY_CLOCK, NOT_PYTHON, Process, Row, Unknown
 from tests.builders import (
     PACKAGES,
     ROOT,
@@ -378,6 +378,60 @@ def test_a_library_s_thread_that_looks_after_time_limits_may_act(frames: tuple[s
         )  # fmt: skip
 
     assert seen(rows, seconds=16).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("library", "verdict"), [("dramatiq", Verdict.HEALTHY), ("tqdm", Verdict.HUNG)], ids=["its own", "another"]
+)
+def test_idle_threads_of_the_library_that_is_asked_may_act_by_their_timers(library: str, verdict: Verdict) -> None:
+    """A message that is to be delivered later is in the memory of a thread that waits for other messages."""
+
+    def rows(second: int) -> Rows:
+        idle = (f"{PACKAGES}/{library}/worker.py:9 run", "lib/threading.py:1002 Thread._bootstrap")
+        asks = ("lib/queue.py:89 Queue.join", f"{PACKAGES}/dramatiq/brokers/stub.py:5 join", "job.py:30 main")
+        return (
+            process(), thread(), stack("main", "lib/threading.py:327 Condition.wait", *asks),
+            blocked("futex", ran_at=START - 9), thread(tid=NATIVE, slices=9 * second),
+            stack("worker", "lib/threading.py:331 Condition.wait", "lib/queue.py:180 Queue.get", *idle, tid=NATIVE, at=second),
+            blocked("futex", tid=NATIVE, ran_at=START + second - 0.5, wakes_at=START + second + 1),
+        )  # fmt: skip
+
+    assert seen(rows, seconds=16).verdict is verdict
+
+
+# Who polls
+
+
+@pytest.mark.parametrize(("caller", "hangs"), [(f"{PACKAGES}/rq/job.py:9 execute", False), ("tasks.py:9 main", True)])
+def test_who_polls_may_wait_for_a_child_that_is_in_a_task(caller: str, *, hangs: bool) -> None:
+    """`while not job.is_finished: time.sleep(1)`, and the worker sleeps five seconds at a time in its task."""
+
+    def rows(second: int) -> Rows:
+        asks = msgspec.structs.replace(stack("main", "job.py:24 main", at=second), tests=(".is_finished",))
+        began = START + 5 * (second // 5)
+        return (
+            process(), thread(slices=9 * second), asks,
+            blocked("clock_nanosleep", ran_at=START + second - 0.5, wakes_at=START + second + 0.5),
+            process(CHILD, parent=ROOT, cmdline=("python", "work.py")), thread(CHILD, slices=second // 5),
+            stack("main", "tasks.py:5 export", caller, "work.py:3 <module>", pid=CHILD, at=began - START),
+            blocked("clock_nanosleep", pid=CHILD, ran_at=began, wakes_at=began + 5),
+        )  # fmt: skip
+
+    assert (seen(rows, seconds=20).verdict is Verdict.HUNG) is hangs
+
+
+@pytest.mark.parametrize(("limits", "hangs"), [(("end", BY_CLOCK), False), (("end",), True)])
+def test_who_polls_until_a_time_has_come_goes_on_then(limits: tuple[str, ...], *, hangs: bool) -> None:
+    """`while time.time() < end and not done(): time.sleep(2)`."""
+
+    def rows(second: int) -> Rows:
+        asks = msgspec.structs.replace(
+            stack("main", "job.py:24 main", at=second), tests=("?", "time"), limits=limits, contents=()
+        )
+        naps = blocked("clock_nanosleep", ran_at=START + second - 0.5, wakes_at=START + second + 0.5)
+        return process(), thread(slices=9 * second), asks, naps
+
+    assert (seen(rows, seconds=20).verdict is Verdict.HUNG) is hangs
 
 
 # Stopped in a loop that got on
