@@ -358,7 +358,7 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
     one whose clients need not be in the job.
     """
     among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
-    members = [key for key in among if isinstance(key, tuple)]
+    members = list(among)
     may_act = [key for key in members if key in stuck.job.stacks and not stuck.wait_state(key).idle]
     needs = {key: _needed(stuck, key).intersection(members) for key in members}
     for found in [key for key in may_act if len(members) > 1 and not needs[key]]:
