@@ -365,10 +365,10 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
 
 def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     """All others wait for one that waits for any of them, or for whoever comes."""
-    job = stuck.job
+    job, root = stuck.job, stuck.job.snapshot.root_pid
     others = dict.fromkeys(job.role(key[0]).name for key in stuck.closed.core if key[0] != asked[0])
     waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
-    return "main-stuck" if asked in (stuck.goal, (job.snapshot.root_pid,) * 2) else "worker-stuck", Match(
+    return "main-stuck" if asked in (stuck.goal, (root, root)) else "worker-stuck", Match(
         summary=f"{job.role(asked[0]).name} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,

@@ -92,10 +92,14 @@ def _all_of_them(tasks: Sequence[Task], *, alone: bool, children: frozenset[int]
 def deadlocked(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks of which each waits for a lock that one of them holds, or for the end of some of them.
 
-    No time limit is involved: neither of their own, nor of a task that awaits one of them and would cancel it.
+    No time limit is involved: neither of their own, nor of a task that awaits one of them, or a task that does, and would
+    cancel it.
     """
-    limited = {name for row in tasks if row.timed for name in row.tasks}
-    left = {row.object: row for row in tasks if not row.timed and row.object not in limited}
+    limited = {row.object for row in tasks if row.timed}
+    awaits = {row.object: row.tasks for row in tasks}
+    while more := {name for one in limited for name in awaits.get(one, ())} - limited:
+        limited |= more
+    left = {row.object: row for row in tasks if row.object not in limited}
     while kept := {name: row for name, row in left.items() if _needs_these(row, left)}:
         if len(kept) == len(left):
             return tuple(kept.values())

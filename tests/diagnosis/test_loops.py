@@ -127,8 +127,9 @@ def test_locks_taken_crosswise_in_a_loop_that_serves_others() -> None:
         (task("a", "lock", LOCK), task("b", "stream", holds=(LOCK,))),
         (ABBA[0], ABBA[1], task("b", "lock", OTHER_LOCK, holds=(LOCK,), timed=True)),
         (*ABBA, task("cancels", "tasks", tasks=(named("a"),), timed=True)),
+        (*ABBA, task("cancels", "tasks", tasks=(named("main"),), timed=True)),
     ],
-    ids=["the holder is served", "a limit of its own", "the limit of one that awaits it"],
+    ids=["the holder is served", "a limit of its own", "the limit of one that awaits it", "a limit further out"],
 )
 def test_a_circle_that_may_open_in_a_loop_that_serves_others(rows: tuple[Row, ...]) -> None:
     assert said(*rows, BEATS, task("serves", "stream"), sockets=2).verdict is not Verdict.HUNG
