@@ -190,6 +190,21 @@ def test_a_task_that_reads_from_one_who_reads_from_its_loop() -> None:
     assert (finding.cause, {suspect.pid for suspect in finding.suspects}) == ("lock-cycle", {ROOT, FILTER})
 
 
+def test_a_server_whose_handler_waits_for_what_only_the_server_could_do() -> None:
+    """Its clients wait for it, and it needs none of them in particular."""
+    rows = (
+        process(), stack("main", *LOOP), blocked("epoll_wait", "socket:1", "socket:3", ran_at=START),
+        kernel_object("socket:1", peer="socket:2"), holds(ROOT, "socket:1"), holds(ROOT, "socket:2"),
+        kernel_object("socket:3", peer="socket:4"), holds(ROOT, "socket:3"), holds(FILTER, "socket:4"),
+        process(FILTER, parent=ROOT, cmdline=("python", "filt.py")), stack("main", "filt.py:13 main", pid=FILTER),
+        blocked("recvfrom", "socket:4", pid=FILTER, ran_at=START), kernel_object("socket:4", peer="socket:3"),
+        task("main", "requests"), task("handles", "condition", "asyncio:4100:0x70"),
+    )  # fmt: skip
+    (finding, *_) = diagnosed([snapshot(*rows, at=float(second)) for second in range(14)]).findings
+    assert (finding.cause, {suspect.pid for suspect in finding.suspects}) == ("main-stuck", {ROOT})
+    assert finding.summary.endswith("and subprocess filt.py waits for it: nobody else could unblock them")
+
+
 @pytest.mark.parametrize(
     "rows",
     [(READS, task("sends", "sleep", reaches=(SENDS_TO_OTHERS,))), (READS, task("any", "sleep", reaches=None)),
