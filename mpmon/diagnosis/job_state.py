@@ -537,9 +537,13 @@ class JobState(SnapshotIndex):
         return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
     def _is_connected(self, key: ThreadKey) -> bool:
-        """An event loop may watch something besides what its own process wakes it with, at least one object."""
+        """An event loop may watch something besides what its own Python threads wake it with, at least one object: a library's
+        native thread may wake it, too.
+        """
         blocked = self.blocked.get(key)
-        return blocked is None or (len(blocked.waits_on) > 1 and self._watched(key) != ())
+        if blocked is None:
+            return True
+        return len(blocked.waits_on) > 1 and (self._watched(key) != () or bool(self.natives(key[0])))
 
     def _watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
         """The objects an event loop watches, without those that only its own process has; `None` if not all are known."""

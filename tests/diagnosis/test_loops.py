@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
 from mpmon.diagnosis.loops import lines
 from mpmon.model import SENDS_TO_OTHERS, Frame, Row, Task, Unknown
-from tests.builders import ROOT, START, after, blocked, diagnosed, holds, kernel_object, process, snapshot, stack
+from tests.builders import (
+    ROOT,
+    START,
+    after,
+    blocked,
+    diagnosed,
+    holds,
+    kernel_object,
+    process,
+    snapshot,
+    stack,
+    thread,
+)
 
 LOOP = ("/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "job.py:40 <module>")
 QUEUE, LOCK, OTHER_LOCK = "asyncio:4100:0x10", "asyncio:4100:0x20", "asyncio:4100:0x30"
@@ -133,6 +146,22 @@ def test_locks_taken_crosswise_in_a_loop_that_serves_others() -> None:
 )
 def test_a_circle_that_may_open_in_a_loop_that_serves_others(rows: tuple[Row, ...]) -> None:
     assert said(*rows, BEATS, task("serves", "stream"), sockets=2).verdict is not Verdict.HUNG
+
+
+@pytest.mark.parametrize(("beside", "hangs"), [((), True), ((thread(ROOT, ROOT + 9, name="ZMQbg/IO/0"),), False)])
+def test_what_only_its_own_process_has_wakes_a_loop_by_its_threads_alone(
+    beside: tuple[Row, ...], *, hangs: bool
+) -> None:
+    """Such as uvloop, which watches an eventfd and a pipe of its own; a socket of ZeroMQ is an eventfd, too."""
+    waits = blocked("epoll_wait", "socket:0", "eventfd:5", ran_at=START, args=(3, 0, 8, 0xFFFFFFFF))
+    rows = (
+        process(), thread(), stack("main", *LOOP), waits, kernel_object("socket:0", peer="socket:1"),
+        holds(ROOT, "socket:0"), holds(ROOT, "socket:1"), kernel_object("eventfd:5", fill=0), holds(ROOT, "eventfd:5"),
+        msgspec.structs.replace(JOINS, callbacks=None), *beside,
+    )  # fmt: skip
+    found = diagnosed([snapshot(*rows, at=float(second)) for second in range(14)])
+    told = [finding.cause for finding in found.findings if "awaits queue.join()" in finding.summary]
+    assert bool(told) is hangs
 
 
 CHILD = 4150
