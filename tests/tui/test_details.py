@@ -160,6 +160,26 @@ def test_who_is_at_the_other_end_is_named() -> None:
     assert "map rw semaphore:00:1b:77:0 · held by dataloader worker 0 (4121) · also dataloader worker 0" in lines
 
 
+@pytest.mark.parametrize(
+    ("holder", "listens", "ends"),
+    [(RANK, False, " · its own process has the other end"), (STRANGER, False, " · no other known process at the other end"),
+     (RANK, True, "")],
+    ids=["its own", "nobody's", "a listening socket"],
+)  # fmt: skip
+def test_whose_the_other_end_of_a_connection_is(holder: int, *, listens: bool, ends: str) -> None:
+    rows = rank().snapshot
+    socket = KernelObject(id=SOCKET, kind="socket", path="tcp 10.0.0.1:29500", peer=PEER_SOCKET, listens=listens)
+    waits = Blocked(pid=RANK, tid=RANK, state="S", syscall="recvfrom", ran_at=NOW - 20, waits_on=(SOCKET,))
+    holders = (Handle(pid=RANK, object=SOCKET, fd=11), Handle(pid=holder, object=PEER_SOCKET, fd=12))
+    found = msgspec.structs.replace(
+        rank(),
+        snapshot=msgspec.structs.replace(
+            rows, objects=(socket,), blocked=(waits,), handles=holders[: 2 - (holder != RANK)]
+        ),
+    )
+    assert f"waits for socket:31 · tcp 10.0.0.1:29500{ends}" in said(found)
+
+
 def test_a_thread_says_what_it_waits_for_and_what_it_holds() -> None:
     lines = said(rank())
     at = lines.index("MainThread (4101)")

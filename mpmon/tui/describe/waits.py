@@ -67,7 +67,8 @@ def _object(scene: Scene, blocked: Blocked, waited: str) -> Line:
     spans: list[Span] = [("  " + what, "dim"), (waited, "place")]
     found = scene.objects.get(waited)
     facts = object_facts(scene, found) if found else []
-    facts.append(_others(scene, blocked, (waited, found.peer or "") if found else (waited,)))
+    if not (found and found.listens):
+        facts.append(_others(scene, blocked, (waited, found.peer or "") if found else (waited,)))
     return (*spans, *((f" · {fact}", "") for fact in facts))
 
 
@@ -105,6 +106,8 @@ def _others(scene: Scene, blocked: Blocked, objects: tuple[str, ...]) -> str:
     others = {h.pid for h in handles if h.pid != blocked.pid and (h.reads if blocked.writes else h.writes)}
     if others:
         return "other end: " + names(scene, tuple(sorted(others)))
+    if any(handle.pid == blocked.pid and handle.object in objects[1:] for handle in handles):
+        return "its own process has the other end"
     return "no other known process at the other end" if handles else "other end unknown"
 
 
