@@ -112,6 +112,8 @@ class Process(Row, frozen=True, kw_only=True):
     """It has a handler for SIGALRM (`SigCgt` of proc_pid_status(5)), which may run at any time."""
     catches_term: bool = False
     """The same for SIGTERM, which asks a process to end."""
+    catches_call: bool = False
+    """The same for SIGUSR1, SIGUSR2 or SIGHUP, by which other programs ask it to do something."""
     holds_off_term: bool = False
     """SIGTERM was sent to it and has not reached it, because it blocks that signal (`ShdPnd` and `SigBlk`)."""
 

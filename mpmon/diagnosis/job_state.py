@@ -515,8 +515,7 @@ class JobState(SnapshotIndex):
             return ready
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         partners = bool(self.partners(key))
-        process = self.processes[key[0]]
-        handlers = process.catches_term or process.catches_alarm
+        handlers = self.processes[key[0]].catches_term or self.may_be_called(key[0])
         told_of_ends = bool(children) and self._is_told_of_ends(key)
         alone = not ((not partners and self._is_connected(key)) or told_of_ends or handlers or self.others_at_work(key))
         untimed = not handlers and has_no_limit(self.blocked.get(key))
@@ -528,6 +527,10 @@ class JobState(SnapshotIndex):
         return any(item.kind == "process" for item in self.waits_on(key)) or any(
             blocked is not None and blocked.syscall in ("wait4", "waitid") for blocked in calls
         )
+
+    def may_be_called(self, pid: int) -> bool:
+        """A handler of the process may run: when its alarm is due, or another program asks it to do something."""
+        return self.processes[pid].catches_alarm or self.processes[pid].catches_call
 
     def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
         """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or

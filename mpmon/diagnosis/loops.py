@@ -71,7 +71,8 @@ def stuck(
     """
     if untimed:
         tasks = [replace(row, callbacks=row.callbacks or 0) for row in tasks]
-    return _all_of_them(tasks, alone=alone, children=children, partners=partners) or deadlocked(tasks)
+    found = _all_of_them(tasks, alone=alone, children=children, partners=partners) or deadlocked(tasks)
+    return () if any(_may_cancel(row, found) for row in tasks if row.waits == SLEEP) else found
 
 
 def _all_of_them(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool) -> tuple[Task, ...]:
@@ -146,6 +147,12 @@ def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, al
 
 def _could_reach(sleeper: Task, row: Task) -> bool:
     return sleeper.reaches is None or row.waits_on in sleeper.reaches or row.object in sleeper.reaches
+
+
+def _may_cancel(sleeper: Task, others: Sequence[Task]) -> bool:
+    """A sleeper of the user's, such as one that looks for deadlocks; a library's own task cancels none of theirs."""
+    far = sleeper.reaches
+    return user_frame(sleeper) is not None and (far is None or any(row.object in far for row in others))
 
 
 def _could_send(sleeper: Task) -> bool:

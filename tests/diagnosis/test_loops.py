@@ -119,6 +119,24 @@ def test_a_loop_that_sleeps_although_a_task_is_ready_was_not_woken() -> None:
     assert "nothing woke the loop when next became ready" in diagnosis.findings[0].summary
 
 
+@pytest.mark.parametrize("far", [None, (named("b"),)], ids=["of which nothing is known", "that could cancel one"])
+def test_a_watchdog_may_cancel_tasks_that_wait_for_each_other(far: tuple[str, ...] | None) -> None:
+    assert said(*ABBA, task("watchdog", "sleep", reaches=far)).verdict is not Verdict.HUNG
+
+
+@pytest.mark.parametrize(
+    ("signal", "timer", "hangs"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_a_loop_that_a_signal_or_a_timer_of_the_kernel_may_wake(*, signal: bool, timer: bool, hangs: bool) -> None:
+    waits = blocked("epoll_wait", "socket:0", *(["timerfd:7"] if timer else []), ran_at=START)
+    rows = (
+        process(catches_call=signal), stack("main", *LOOP), waits, kernel_object("socket:0", peer="socket:1"),
+        holds(ROOT, "socket:0"), holds(ROOT, "socket:1"), kernel_object("timerfd:7"), holds(ROOT, "timerfd:7"),
+    )  # fmt: skip
+    found = diagnosed([snapshot(*rows, at=float(second)) for second in range(14)])
+    assert (found.verdict is Verdict.HUNG) is hangs
+
+
 def test_who_is_connected_or_takes_signals_may_be_told_to_go_on() -> None:
     assert said(JOINS, BEATS, sockets=2).verdict is not Verdict.HUNG
     assert said(JOINS, BEATS, catches_term=True).verdict is not Verdict.HUNG

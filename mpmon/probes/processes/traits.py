@@ -131,6 +131,7 @@ def _handlers(status: dict[str, str]) -> dict[str, bool]:
     return {
         "catches_alarm": has_signal(mask, signal.SIGALRM),
         "catches_term": has_signal(mask, signal.SIGTERM),
+        "catches_call": any(has_signal(mask, number) for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)),
         "holds_off_term": all(has_signal(status.get(name), signal.SIGTERM) for name in ("ShdPnd", "SigBlk")),
     }
 
