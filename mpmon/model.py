@@ -430,6 +430,11 @@ class Stack(Row, frozen=True, kw_only=True):
 BY_CLOCK = "clock()"
 """Of `Stack.limits`."""
 
+CLOCKS = frozenset({
+    "monotonic", "monotonic_ns", "now", "perf_counter", "perf_counter_ns", "process_time", "time", "time_ns", "utcnow",
+})  # fmt: skip
+"""Functions that read a clock: of time and datetime."""
+
 SENT_CODE = "<dynamic-code>"
 """File of code that cloudpickle sent from another process by value, where nothing tells in which file it was written."""
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from mpmon.model import BY_CLOCK
+from mpmon.model import BY_CLOCK, CLOCKS
 from mpmon.probes import door
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
@@ -266,7 +266,7 @@ _QUIET = frozenset({
 
 def _acts(loop: ast.While, functions: _Functions) -> bool:
     calls = (_called(node) for part in _each_turn(loop.body) for node in _with_called(part, functions))
-    return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | _CLOCKS for name in calls)
+    return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | CLOCKS for name in calls)
 
 
 def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
@@ -288,11 +288,6 @@ def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 
-_CLOCKS = frozenset({
-    "monotonic", "monotonic_ns", "now", "perf_counter", "perf_counter_ns", "process_time", "time", "time_ns", "utcnow",
-})  # fmt: skip
-"""Functions that read a clock: of time and datetime."""
-
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
 """Of logging, warnings and builtins."""
 
@@ -304,7 +299,7 @@ def _limits(loop: ast.While, functions: _Functions) -> Iterator[str]:
     for node in (node for node in nodes if id(node) not in quiet):
         if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
             yield from (name for part in ast.walk(node) if (name := _name(part)))
-        elif isinstance(node, ast.Call) and _called(node) in _CLOCKS:
+        elif isinstance(node, ast.Call) and _called(node) in CLOCKS:
             yield BY_CLOCK
 
 

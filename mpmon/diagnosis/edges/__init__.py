@@ -65,7 +65,7 @@ from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.shapes import in_task
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.diagnosis.waits import Wait, context, polled
-from mpmon.model import BY_CLOCK, CLOCK, Blocked
+from mpmon.model import CLOCK, CLOCKS, Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits that cannot be interpreted from the kernel's facts alone."""
@@ -187,7 +187,8 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
     stack, past = job.stacks.get(key), job.thread_history(key)
     if stack is None or past is None or stack.contents is None or job.now - job.stands_since(key) > BY_CLOCK_S:
         return False
-    if stack.limits and BY_CLOCK in stack.limits:
+    if not CLOCKS.isdisjoint(stack.tests or ()):
+        # It leaves its loop once a time has come.
         return True
     polls = len(asking(stack)) - 1
     if any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents):
