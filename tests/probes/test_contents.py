@@ -23,6 +23,8 @@ import collections
 import functools
 import heapq
 import itertools
+import queue
+import sqlite3
 import sys
 
 class Counter:
@@ -37,6 +39,12 @@ class Slim:
 
     def __init__(self):
         self.steps = 0.5
+
+def SimpleQueue(items):
+    made = queue.SimpleQueue()
+    for item in items:
+        made.put(item)
+    return made
 
 class Scores(list):
     best = None
@@ -91,6 +99,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "a text": ("['a' * 100]", "thing[0] += 'a'"),
     "an event that is set": ("__import__('threading').Event()", "thing.set()"),
     "how far an iterator is": ("iter([1, 2, 3])", "next(thing)"),
+    "a queue made in C": ("SimpleQueue([1, 2])", "thing.get()"),
+    "the same, and one more": ("SimpleQueue([1, 2])", "thing.put(3)"),
 }
 
 TENSORS: dict[str, tuple[str, str]] = {
@@ -230,6 +240,10 @@ UNCHANGED: dict[str, tuple[str, str]] = {
     "nothing was done": ("Counter()", "pass"),
     "the same was made anew": ("[]", "thing = [1, 2, 3]"),
     "a number of the function itself, which its frame tells": ("1", "thing += 1"),
+    "a database was asked, of which its library keeps count": (
+        "sqlite3.connect(':memory:')",
+        "[thing.execute('select 1').fetchall() for _ in range(5)]",
+    ),
     "another thread waits in an event": ("__import__('threading').Event()", "thing._cond._waiters.append(1)"),
 }
 
@@ -242,9 +256,9 @@ def test_what_is_the_same_is_no_change(tmp_path: Path, way: tuple[str, str]) -> 
         assert changed(program) == set()
 
 
-@pytest.mark.parametrize("clock", ["time", "monotonic"])
+@pytest.mark.parametrize("clock", ["time.time()", "time.monotonic()", "datetime.datetime.now().year"])
 def test_a_loop_that_looks_at_a_clock(tmp_path: Path, clock: str) -> None:
-    call = f"import time\ndef work():\n    while time.{clock}() >= 0:\n        wait()\nwork()"
+    call = f"import datetime, time\ndef work():\n    while {clock} >= 0:\n        wait()\nwork()"
     with waiting(tmp_path, "pass", call) as program:
         assert digests(program)[LOOP, CLOCK] == NOT_KNOWN
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from mpmon.model import CLOCK
+from mpmon.model import CLOCK, CLOCKS
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import BASIC_SIZE, HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
@@ -44,9 +44,6 @@ NEAR = 1
 
 SLOTS_AT, MOST_SLOTS = 16, 32
 """Offset of `__slots__` in an instance, and their greatest number."""
-
-CLOCKS = frozenset({"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns", "process_time"})
-"""Functions of `time` that read the clock."""
 
 NATIVE = b"pybind11_type"
 """The metaclass of classes made by pybind11 (pybind11/detail/class.h)."""
@@ -235,9 +232,11 @@ class _Walk:
         return self._objects.type_name(self._objects.word(thing + TYPE)) == NATIVE
 
     def _has_attributes(self, thing: int, kind: bytes) -> bool:
-        """Whether its class was made by a `class` statement, so that the words after its head are objects."""
+        """Whether its class was made by a `class` statement, so that the words after its head are objects. Classes made in C
+        name their module too (`tp_name`), and what those count, such as the cursors of a database, is their own affair.
+        """
         flags = self._objects.word(self._objects.word(thing + TYPE) + TYPE_FLAGS)
-        return bool(flags & HEAP_TYPE) and not kind.startswith(b"itertools.")
+        return bool(flags & HEAP_TYPE) and b"." not in kind
 
     def _hides(self, thing: int, kind: bytes) -> bool:
         """Whether it is an iterator with an unreadable position; the position of a file shows in the bytes read."""
@@ -273,7 +272,8 @@ def _has_clock(frame: FrameInMemory) -> bool:
         names = frame.names
     except Torn:
         return False
-    return not CLOCKS.isdisjoint(names) or ("time" in names and "sleep" not in names)
+    # Code that sleeps names the module `time`.
+    return not names.isdisjoint(CLOCKS - {"time"}) or ("time" in names and "sleep" not in names)
 
 
 def _read(values: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:

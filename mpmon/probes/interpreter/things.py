@@ -91,6 +91,16 @@ def _deque(objects: Objects, thing: int) -> bytes:
     return objects.read(thing + 16, 8) + objects.read(thing + 40, 16)
 
 
+def _simple_queue(objects: Objects, thing: int) -> bytes:
+    """How far it was read, and from Python 3.13 on how far it was filled: Modules/_queuemodule.c."""
+    return objects.read(thing + 24, 32)
+
+
+def _simple_items(objects: Objects, thing: int) -> Sequence[int]:
+    """The list of its items, before Python 3.13."""
+    return (objects.word(thing + 32),)
+
+
 def _size(objects: Objects, thing: int) -> bytes:
     """The size of a tuple or dictionary."""
     return objects.read(thing + 16, 8)
@@ -190,12 +200,13 @@ VALUES: dict[bytes, Look] = {b"int": _integer, b"bool": _integer, b"float": _flo
 
 LOOKS: dict[bytes, Look] = {
     b"set": _set, b"collections.deque": _deque, b"bytearray": _bytearray, b"memoryview": _memoryview,
-    b"list": _list, b"tuple": _size, b"dict": _size,
+    b"list": _list, b"tuple": _size, b"dict": _size, b"_queue.SimpleQueue": _simple_queue,
 }  # fmt: skip
 """Types whose state shows in their contents."""
 
 PARTS: dict[bytes, Parts] = {
     b"list": _elements, b"tuple": _elements, b"dict": _values, b"cell": _cell, b"method": _method, b"function": _function,
     b"functools.partial": _partial, b"callable_iterator": _called, b"type": _class,
+    b"_queue.SimpleQueue": _simple_items,
 }  # fmt: skip
 """Types that lead to other objects."""
