@@ -65,8 +65,8 @@ class Absent(Enum):
 
     HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
     INHERITED = (
-        "a lock of a file, or an end of a pipe, that a child got by a fork and does not know of, while its parent has closed "
-        "the file"
+        "a lock of a file, or an end of a pipe, that a child got from its parent and does not use, while its parent has closed "
+        "the file or has ended"
     )
     LOCKED_AT_FORK = "a lock that was copied locked: its holder is a thread of the parent"
     NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"

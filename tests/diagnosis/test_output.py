@@ -54,9 +54,29 @@ def test_the_reader_is_told_who_keeps_the_pipe_open() -> None:
     assert any("exporter (pid 4122) still runs in the background" in line for line in found.findings[0].evidence)
 
 
+def test_a_program_in_python_that_keeps_it_open_is_to_blame() -> None:
+    found = said(stack("main", "sidecar.py:20 run", pid=EXPORTER))
+    assert (found.verdict, found.findings[0].cause) == (Verdict.HUNG, "lock-held")
+    assert [suspect.frame and suspect.frame.line for suspect in found.findings[0].suspects] == [20]
+
+
 @pytest.mark.parametrize("sleep", [{"wakes_at": START + 60}, {"ran": True}])
 def test_one_that_may_still_end_is_waited_for(sleep: dict[str, object]) -> None:
     assert said(**sleep).verdict is not Verdict.HUNG  # type: ignore[arg-type]
+
+
+SLEEPS = {"wakes_at": START + 30, "ran_at": START}
+
+
+@pytest.mark.parametrize(
+    ("tests", "acts", "verdict"),
+    [((), False, Verdict.HUNG), (("poll",), False, Verdict.HEALTHY), ((), True, Verdict.HEALTHY)],
+)
+def test_one_in_a_loop_that_it_never_leaves_is_not_waited_for(
+    tests: tuple[str, ...], verdict: Verdict, *, acts: bool
+) -> None:
+    loop = msgspec.structs.replace(stack("main", "sidecar.py:20 run", pid=EXPORTER), tests=tests, acts=acts)
+    assert said(loop, **SLEEPS).verdict is verdict  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("parent", [EXPORTER, INIT])

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mpmon.probes.file_locks import file_locks
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook
 from mpmon.probes.kernel.holdings import file_name, object_name
-from tests.sleepers import sleeper
+from tests.sleepers import SLEEP, sleeper
 
 NOW = 1_767_002_000.0
 STACK = "0x7ffc00001000 0x7f0200000000"
@@ -143,13 +144,37 @@ def test_the_owner_of_a_native_mutex(recorded: Proc) -> None:
     assert (item.kind, item.owner_tid) == ("mutex", 4101)
 
 
-def test_a_sleep_ends_by_itself(recorded: Proc) -> None:
-    # Asleep since our own thread ran for the last time, which is now, for 2.5 s.
+OWN_CLOCK = {0: 501000.25, 1: 401000.25}
+"""Where the scheduler's clock of each CPU is when mpmon moves there, milliseconds."""
+
+
+@pytest.fixture
+def two_cpus(recorded: Proc, monkeypatch: pytest.MonkeyPatch) -> Proc:
+    """A machine on which mpmon may run on two CPUs."""
     own = Path(recorded.path("thread-self"))
     own.mkdir(parents=True)
-    (own / "sched").write_text("se.exec_start : 501000.25\n")
-    row = look(recorded, 4140).blocked[4140][0]
-    assert (row.ran_at, row.wakes_at) == (NOW - 1.0, NOW + 1.5)
+
+    def move(_: int, cpus: set[int]) -> None:
+        (own / "sched").write_text(f"se.exec_start : {OWN_CLOCK[min(cpus)]}\n")
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(OWN_CLOCK))
+    monkeypatch.setattr(os, "sched_setaffinity", move)
+    return recorded
+
+
+@pytest.mark.parametrize(("cpu", "last"), [(0, 500000.25), (1, 400000.25)])
+def test_a_sleep_ends_by_itself(two_cpus: Proc, cpu: int, last: float) -> None:
+    """Asleep for 2.5 s, since a second ago by the clock of the CPU on which it ran."""
+    task = Path(two_cpus.path(4140, "task", 4140))
+    (task / "stat").write_text(f"4140 (sleeper) S {'0 ' * 35}{cpu}\n")
+    (task / "sched").write_text(f"se.exec_start : {last}\n")
+    row = look(two_cpus, 4140).blocked[4140][0]
+    assert (row.ran_at, row.wakes_at) == (pytest.approx(NOW - 1.0, abs=0.5), pytest.approx(NOW + 1.5, abs=0.5))
+
+
+def test_the_clock_of_a_cpu_on_which_mpmon_may_not_run_is_not_known(two_cpus: Proc) -> None:
+    Path(two_cpus.path(4140, "task", 4140, "stat")).write_text(f"4140 (sleeper) S {'0 ' * 35}7\n")
+    assert look(two_cpus, 4140).blocked[4140][0].ran_at is None
 
 
 def test_without_the_scheduler_s_clock_a_sleep_is_counted_from_now(recorded: Proc) -> None:
@@ -157,12 +182,24 @@ def test_without_the_scheduler_s_clock_a_sleep_is_counted_from_now(recorded: Pro
     assert (row.syscall, row.ran_at, row.wakes_at) == ("clock_nanosleep", None, NOW + 2.5)
 
 
-def test_a_sleeper_that_was_moved_to_another_cpu_does_not_tell_when_it_ran(recorded: Proc) -> None:
-    own = Path(recorded.path("thread-self"))
-    own.mkdir(parents=True)
-    (own / "sched").write_text("se.exec_start : 501000.25\n")
-    Path(recorded.path(4140, "task", 4140, "sched")).write_text("se.exec_start : 0.000000\n")
-    assert look(recorded, 4140).blocked[4140][0].ran_at is None
+def test_a_sleeper_that_was_moved_to_another_cpu_does_not_tell_when_it_ran(two_cpus: Proc) -> None:
+    Path(two_cpus.path(4140, "task", 4140, "sched")).write_text("se.exec_start : 0.000000\n")
+    assert look(two_cpus, 4140).blocked[4140][0].ran_at is None
+
+
+def test_when_a_real_sleeper_ran_is_told_alike_for_every_cpu() -> None:
+    """Whatever was taken from each CPU since the machine started."""
+    allowed = os.sched_getaffinity(0)
+    for cpu in sorted(allowed)[:4]:
+        began = time.time()
+        with sleeper(f"import os; os.sched_setaffinity(0, {{{cpu}}}); {SLEEP}") as child:
+            found = KernelLook(Proc(), time.time())
+            found.look([child.pid])
+        [row] = found.blocked[child.pid]
+        if row.ran_at is None:
+            pytest.skip("this kernel does not tell")
+        assert began - 0.1 <= row.ran_at <= time.time()
+    assert os.sched_getaffinity(0) == allowed
 
 
 @pytest.mark.parametrize("text", ["running", "", "-1 0x7ffc 0x7f11"])

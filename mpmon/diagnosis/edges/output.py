@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.ends import end_of_process
 from mpmon.diagnosis.edges.objects import has_mail
-from mpmon.diagnosis.graph import External, WaitEdge
+from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
+from mpmon.diagnosis.waits import Wait
 
 
 def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -25,11 +26,12 @@ def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # A process with the pipe may merely forward another's output or wait for its end, so all of them must be at rest.
     if has_mail(job, key) or not all(_rests(job, pid) for pid in job.processes if _is_left(job, pid)):
         return None
-    names = several([f"{job.processes[pid].name} (pid {pid})" for pid in left])
-    evidence = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
-    return WaitEdge(
-        (External(f"{names} to close a pipe"),), words="the end of a subprocess's output", evidence=evidence
-    )
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in left])
+    why = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
+    # Of a program that is not Python nothing can be told but that it runs: the line to look at is the reader's.
+    ours = tuple(pid for pid in left if job.has_frames(pid))
+    kept = NoReleaser(why, ours, Absent.INHERITED) if ours else External(f"{names} to close a pipe")
+    return WaitEdge((kept,), words="the end of a subprocess's output", evidence=why)
 
 
 def _left_with_output(job: JobState, key: ThreadKey) -> list[int]:
@@ -51,13 +53,24 @@ def _is_left(job: JobState, pid: int) -> bool:
 
 
 def _rests(job: JobState, pid: int) -> bool:
-    """None of the process's threads has run for a while, nor will any soon run by itself."""
+    """The process will not end soon: each of its threads has not run for a while, nor will soon run by itself, or stays
+    for ever in a loop that only sleeps.
+    """
     if not job.is_alive(pid):
         return True
     rows = (*job.threads(pid), *job.natives(pid))
-    pasts = [past for key in rows if (past := job.thread_history(key))]
-    still = all(job.now - past.ran_at >= RESTS_AFTER_S for past in pasts)
-    return bool(pasts) and still and not any(_wakes_soon(job, key) for key in rows)
+    return bool(rows) and all(_is_still(job, key) or _only_sleeps(job, key) for key in rows)
+
+
+def _is_still(job: JobState, key: ThreadKey) -> bool:
+    past = job.thread_history(key)
+    rested = past is None or job.now - past.ran_at >= RESTS_AFTER_S
+    return rested and not _wakes_soon(job, key)
+
+
+def _only_sleeps(job: JobState, key: ThreadKey) -> bool:
+    """Its loop has no exit, and does nothing but sleep, count, log and look at others."""
+    return job.wait_state(key).kind is Wait.SLEEP and job.tests(key) == () and not job.acts(key)
 
 
 def _wakes_soon(job: JobState, key: ThreadKey) -> bool:

@@ -38,7 +38,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
-    """The holder was forked while its parent held the lock, or had the pipe's end open."""
+    """The holder was started while its parent held the lock, or had the pipe's end open."""
     heirs, alone = several([stuck.job.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
     keep, were, their = (f"{heirs} keeps", "it was", "its") if alone else (f"{heirs} keep", "they were", "their")
     until, role = "it ends" if alone else "the last of them ends", stuck.role()
@@ -48,6 +48,12 @@ def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
             f"copy of the open file keeps the lock until {until}"
         )
         advice = _OF_LOCK
+    elif stuck.wait_state().kind is Wait.JOIN_PROCESS:
+        summary = (
+            f"{keep} the output of a subprocess open, which has itself ended and left {'it' if alone else 'them'} in the "
+            f"background: {role} reads it until {until}"
+        )
+        advice = _OF_OUTPUT
     else:
         summary = (
             f"{keep} the standard input of {role} open, without using it: {were} forked while the pipe was open, and {role} "
@@ -64,6 +70,9 @@ _OF_LOCK = (
 _OF_PIPE = (
     "Start the program after the fork, or start the other process with spawn, which inherits no pipes.",
     "Or close the pipe in the child.",
+)
+_OF_OUTPUT = (
+    "Redirect the output of what runs on in the background: `program >/dev/null 2>&1 &`, or stdout=subprocess.DEVNULL.",
 )
 
 

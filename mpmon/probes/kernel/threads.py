@@ -118,6 +118,9 @@ def _moment(proc: Proc, now: float) -> _Moment:
     return _Moment(proc, now)
 
 
+_CPU = 36
+"""Position after the name, in proc_pid_stat(5), of the CPU that a thread last ran on."""
+
 _FUTEX_PRIVATE = 0x80
 """linux/futex.h. To join a thread, glibc waits in a shared futex, as the kernel wakes it (pthread_join_common.c)."""
 
@@ -171,10 +174,11 @@ class _OneProcess:
     def _thread(self, tid: int, holdings: Holdings, memory: Memory | None) -> Blocked:
         pid = holdings.pid
         stat = self._proc.read(pid, "task", tid, "stat")
-        state = stat[stat.rindex(b")") + 2 :][:1].decode()
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        state, cpu = fields[0].decode(), int(fields[_CPU]) if len(fields) > _CPU else None
         name, args = self._syscall(pid, tid)
         call = Call(name, args, memory)
-        ran_at = self._clocks.ran_at(pid, tid)
+        ran_at = self._clocks.ran_at(pid, tid, cpu)
         timeout = call.timeout()
         wchan = self._wchan(pid, tid)
         found = list(self._waits_on(tid, call, state, wchan or ""))
