@@ -410,6 +410,8 @@ class Stack(Row, frozen=True, kw_only=True):
     """With `tests`: each turn of its loop calls something besides what sleeps, counts, logs or asks others of the job, so that it
     may bring something in from outside.
     """
+    only_sleeps: bool = False
+    """With `tests`: its loop is never left, and does nothing but sleep, count and log, so it does nothing for others."""
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.
@@ -422,8 +424,8 @@ class Stack(Row, frozen=True, kw_only=True):
     """
     limits: tuple[str, ...] | None = None
     """Of one whose own code sleeps, or waits with a short time limit, in a loop: the variables that this loop compares with a
-    limit, attributes with a dot before them, and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it
-    is not known.
+    limit, attributes with a dot before them, a variable that is compared with a whole number followed by the number (`tries 5`),
+    and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it is not known.
     """
 
 

@@ -271,6 +271,11 @@ class JobState(SnapshotIndex):
         stack = self.stacks.get(key)
         return stack is not None and stack.acts
 
+    def only_sleeps(self, key: ThreadKey) -> bool:
+        """The thread stays for ever in a loop that does nothing for others, see `Stack.only_sleeps`."""
+        stack = self.stacks.get(key)
+        return stack is not None and stack.only_sleeps and self.wait_state(key).kind in (Wait.SLEEP, Wait.SIGNAL)
+
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own
         predicate, shows more frames.

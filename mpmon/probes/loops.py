@@ -54,10 +54,10 @@ class Loop(NamedTuple):
     """
     acts: bool
     """Each turn calls something besides what sleeps, counts, logs or asks others of the job."""
+    only_sleeps: bool
+    """It is never left, and does nothing but sleep, count and log."""
     limits: tuple[str, ...]
-    """The variables, and attributes with a dot before them, that it compares with a limit, and `BY_CLOCK` if it reads a clock,
-    unless it only logs then.
-    """
+    """See `Stack.limits`; what only leads to a message is left out."""
 
 
 @may_hang
@@ -78,7 +78,9 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
         functions = _functions(tree) if tree and loops else {}
         for line, loop in loops.items():
             tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
-            found[file, line] = Loop(tuple(sorted(tests)), _acts(loop, functions), tuple(sorted(limits)))
+            acts = _acts(loop, functions)
+            only_sleeps = not (tests or acts or _asks(loop, functions))
+            found[file, line] = Loop(tuple(sorted(tests)), acts, only_sleeps, tuple(sorted(limits)))
     return found
 
 
@@ -269,6 +271,11 @@ def _acts(loop: ast.While, functions: _Functions) -> bool:
     return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | CLOCKS for name in calls)
 
 
+def _asks(loop: ast.While, functions: _Functions) -> bool:
+    """Others of the job are asked for something, in whatever turn."""
+    return any(_called(node) in _ASKS for node in _with_called(loop, functions))
+
+
 def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     """The parts of a loop's body that are also run when nobody of the job has brought anything."""
     for node in body:
@@ -298,9 +305,18 @@ def _limits(loop: ast.While, functions: _Functions) -> Iterator[str]:
     quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
     for node in (node for node in nodes if id(node) not in quiet):
         if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
-            yield from (name for part in ast.walk(node) if (name := _name(part)))
+            number = _with_number(node)
+            yield from (number,) if number else (name for part in ast.walk(node) if (name := _name(part)))
         elif isinstance(node, ast.Call) and _called(node) in CLOCKS:
             yield BY_CLOCK
+
+
+def _with_number(node: ast.Compare) -> str:
+    """The variable and the whole number that it is compared with, and with nothing else; else empty."""
+    sides = [node.left, *node.comparators]
+    names = [side.id for side in sides if isinstance(side, ast.Name)]
+    numbers = [side.value for side in sides if isinstance(side, ast.Constant) and type(side.value) is int]
+    return f"{names[0]} {numbers[0]}" if len(sides) == 2 and names and numbers else ""
 
 
 def _name(node: ast.AST) -> str:

@@ -247,7 +247,9 @@ def _places(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
 def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
     if asleep:
-        return msgspec.structs.replace(stack, tests=loop.tests, acts=loop.acts, limits=loop.limits)
+        return msgspec.structs.replace(
+            stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, limits=loop.limits
+        )
     return msgspec.structs.replace(stack, limits=loop.limits)
 
 

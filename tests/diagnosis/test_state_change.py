@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import msgspec
@@ -72,7 +73,9 @@ WORKER = 4300
 
 def in_variable(seen: Stack, second: int) -> Stack:
     *called, own = seen.frames
-    own = msgspec.structs.replace(own, locals_digest=second, plain={"empty": second}, trend={"empty": 1})
+    own = msgspec.structs.replace(
+        own, locals_digest=second, plain={"empty": zlib.crc32(b"%d" % second)}, trend={"empty": 1}
+    )
     return msgspec.structs.replace(seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)))
 
 
@@ -102,11 +105,24 @@ def gets_again(
         (lambda _: 500, (), True),
         (lambda _: 500, ("left",), True),
         (lambda _: 500, ("empty",), False),
+        (lambda _: 500, ("empty 3",), True),
+        (lambda _: 500, ("empty 30",), False),
+        (lambda _: 500, ("empty 3", "empty 30"), False),
         (lambda _: 500, None, False),
         (lambda second: 500 + second, (), False),
         (lambda _: None, (), False),
     ],
-    ids=["got-nothing", "other-limit", "acts-after-some", "source-unknown", "got-something", "not-counted"],
+    ids=[
+        "got-nothing",
+        "other-limit",
+        "acts-after-some",
+        "acted-then",
+        "acts-later",
+        "acted-and-acts-later",
+        "source-unknown",
+        "got-something",
+        "not-counted",
+    ],
 )
 def test_the_count_of_attempts_is_no_progress(
     read: Callable[[int], int | None], limits: tuple[str, ...] | None, *, hangs: bool

@@ -64,16 +64,19 @@ def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: t
     ("loop", "limits"),
     [
         ("while True:\n    nap()\n    tries += 1", ()),
-        ("while tries < 5:\n    nap()\n    tries += 1", ("tries",)),
+        ("while tries < 5:\n    nap()\n    tries += 1", ("tries 5",)),
+        ("while not done:\n    nap()\n    if 5 <= tries:\n        report()", ("tries 5",)),
+        ("while not done:\n    nap()\n    if 5 < tries < most:\n        report()", ("most", "tries")),
+        ("while not done:\n    nap()\n    if tries > 0.5:\n        report()", ("tries",)),
         ("while not done:\n    nap()\n    if tries >= most:\n        restart()", ("most", "tries")),
         (
             "while not done:\n    nap()\n    if tries > 5:\n        log.warning('still nothing')\n        told = True",
             (),
         ),
-        ("while not done:\n    nap()\n    if tries > 5:\n        print('giving up')\n        break", ("tries",)),
+        ("while not done:\n    nap()\n    if tries > 5:\n        print('giving up')\n        break", ("tries 5",)),
         (
             "while not done:\n    nap()\n    if tries > 5:\n        log.info('late')\n    else:\n        more()",
-            ("tries",),
+            ("tries 5",),
         ),
         (
             "while not done:\n    nap()\n    if time.monotonic() > end:\n        break",
@@ -84,7 +87,7 @@ def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: t
             "while not done:\n    nap()\n    if monotonic() - told > 9:\n        log.info('late')\n        told = monotonic()",
             (),
         ),
-        ("while not done:\n    nap()\n    if tries == 5:\n        report()", ("tries",)),
+        ("while not done:\n    nap()\n    if tries == 5:\n        report()", ("tries 5",)),
         (
             "while not done:\n    nap()\n    self.tries += 1\n    if self.tries > 5:\n        restart()",
             (".tries", "self"),
@@ -101,6 +104,27 @@ def test_what_a_loop_compares_with_a_limit(tmp_path: Path, loop: str, limits: tu
     assert found.limits == limits
 
 
+NAP = "time.sleep(1)  # nap()"
+
+
+@pytest.mark.parametrize(
+    ("loop", "only_sleeps"),
+    [
+        (f"while True:\n    log.info('%d', len(jobs))\n    {NAP}", True),
+        (f"def report():\n    print(sum(counts))\nwhile True:\n    report()\n    {NAP}", True),
+        (f"while True:\n    if connection.poll():\n        serve(connection.recv())\n    {NAP}", False),
+        (f"while True:\n    refresh()\n    {NAP}", False),
+        (f"def refresh():\n    fetch(url)\nwhile True:\n    refresh()\n    {NAP}", False),
+        (f"while not stopped:\n    {NAP}", False),
+    ],
+    ids=["reports", "reports-in-a-function", "serves", "calls-something", "calls-it-in-a-function", "may-end"],
+)
+def test_a_loop_that_does_nothing_for_others(tmp_path: Path, loop: str, *, only_sleeps: bool) -> None:
+    found = of_loop(tmp_path, loop)
+    assert found
+    assert found.only_sleeps == only_sleeps
+
+
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
     source = """
         class Sweep:
@@ -108,7 +132,7 @@ def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
                 while self.future.done() is False:
                     nap()
     """
-    assert of_loop(tmp_path, source) == Loop(("done",), acts=True, limits=())
+    assert of_loop(tmp_path, source) == Loop(("done",), acts=True, only_sleeps=False, limits=())
 
 
 def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_path: Path) -> None:
@@ -116,7 +140,9 @@ def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_pa
     file.write_text("while child.poll() is None:\n    nap()\n")
     with sleeper(SLEEPS) as job:
         place = (str(file), 2)
-        assert loops_around(Proc(), job.pid, [place]) == {place: Loop(("poll",), acts=True, limits=())}
+        assert loops_around(Proc(), job.pid, [place]) == {
+            place: Loop(("poll",), acts=True, only_sleeps=False, limits=())
+        }
         os.utime(file, (time.time() + 60, time.time() + 60))
         assert loops_around(Proc(), job.pid, [place]) == {}
 

@@ -49,6 +49,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
     if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
         return edge
+    if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence)):
+        return edge
     if job.wait_state(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
@@ -62,6 +64,21 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # A timed wait for an external process may legitimately last for as long as its limit.
         return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:
+    """For ends that are all threads which sleep for ever, in processes without another one that works."""
+    if not ends or not all(job.only_sleeps(end) and not _others_work(job, end) for end in ends):
+        return None
+    pids = tuple(dict.fromkeys(pid for pid, _ in ends))
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
+    why = f"no thread of {names} is left that could: the main thread stays for ever in a loop that only sleeps and reports"
+    return WaitEdge((NoReleaser(why, pids, Absent.THREAD_ENDED),), words=words, evidence=evidence or why)
+
+
+def _others_work(job: JobState, key: ThreadKey) -> bool:
+    others = (*job.others_at_work(key), *job.natives_at_work(key[0]))
+    return not all(job.only_sleeps(other) for other in others)
 
 
 def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:

@@ -14,7 +14,6 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
-from mpmon.diagnosis.waits import Wait
 
 
 def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -59,18 +58,13 @@ def _rests(job: JobState, pid: int) -> bool:
     if not job.is_alive(pid):
         return True
     rows = (*job.threads(pid), *job.natives(pid))
-    return bool(rows) and all(_is_still(job, key) or _only_sleeps(job, key) for key in rows)
+    return bool(rows) and all(_is_still(job, key) or job.only_sleeps(key) for key in rows)
 
 
 def _is_still(job: JobState, key: ThreadKey) -> bool:
     past = job.thread_history(key)
     rested = past is None or job.now - past.ran_at >= RESTS_AFTER_S
     return rested and not _wakes_soon(job, key)
-
-
-def _only_sleeps(job: JobState, key: ThreadKey) -> bool:
-    """Its loop has no exit, and does nothing but sleep, count, log and look at others."""
-    return job.wait_state(key).kind is Wait.SLEEP and job.tests(key) == () and not job.acts(key)
 
 
 def _wakes_soon(job: JobState, key: ThreadKey) -> bool:

@@ -8,7 +8,9 @@ directory listing.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -85,7 +87,25 @@ def may_give_up(samples: Sequence[Sample], limits: Collection[str] | None) -> bo
         counters.update(*_counted(before, after).values())
     if not counters or limits is None:
         return bool(counters)
-    return not counters.isdisjoint(limits) or ("" in counters and bool(limits))
+    left = {row.partition(" ")[0] for row in limits if not _is_passed(row, stacks[-1])}
+    return not counters.isdisjoint(left) or ("" in counters and bool(left))
+
+
+def _is_passed(limit: str, stack: Stack) -> bool:
+    """The variable is beyond the number that it is compared with: one that only grows will not meet it any more."""
+    name, _, number = limit.partition(" ")
+    digests = (frame.plain[name] for frame in asking(stack) if frame.plain and name in frame.plain)
+    return bool(number) and any(digest in _beyond(int(number)) for digest in digests)
+
+
+@lru_cache(maxsize=64)
+def _beyond(number: int) -> frozenset[int]:
+    """The digests of the whole numbers after that one, as `Frame.plain` has them."""
+    return frozenset(zlib.crc32(b"%d" % value) for value in range(number + 1, number + MOST_BEYOND))
+
+
+MOST_BEYOND = 10_000
+"""Counts of attempts that far beyond a limit are recognised."""
 
 
 def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool]) -> float | None:

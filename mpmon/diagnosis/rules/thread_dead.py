@@ -37,8 +37,10 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _died(stuck: StuckSet, who: str) -> Match:
+    blame = [stuck.job.role(pid).name for pid in stuck.nobody.blame] if stuck.nobody else []
+    where = several(blame) or "the process"
     return Match(
-        summary=f"{who} for {stuck.wait_state().words}{stuck.at()}, but no thread is left in the process that could answer",
+        summary=f"{who} for {stuck.wait_state().words}{stuck.at()}, but no thread is left in {where} that could answer",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),
         advice=(
             "Search the job's standard error for 'Exception in thread': the helper thread has died.",
