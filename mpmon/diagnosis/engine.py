@@ -464,7 +464,7 @@ def _others_stand(stuck: StuckSet) -> list[str]:
 def _is_ripe(stuck: StuckSet) -> bool:
     """The set has stood still long enough to be called a hang."""
     job = stuck.job
-    patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
+    patience = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
     if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
     # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
@@ -477,6 +477,23 @@ def _is_ripe(stuck: StuckSet) -> bool:
     if stuck.is_goal or job.wait_state(stuck.goal).kind in _ENDS or (edge and edge.polled):
         return True
     return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
+
+
+def _polls_while_others_stand(stuck: StuckSet) -> bool:
+    """No root blocker computes, and those that wait for them have stood still for long, as the kernel tells: since before mpmon
+    could see that the root blockers poll in vain.
+    """
+    job = stuck.job
+    others = [key for key in stuck.closed.core if key not in stuck.root_blockers]
+    polls = all(job.motion(key) in (Motion.NOT_SCHEDULED, Motion.POLLING) for key in stuck.root_blockers)
+    return (
+        polls
+        and bool(others)
+        and all(
+            job.motion(key) is Motion.NOT_SCHEDULED and job.now - stands_since(job, key) >= RUNNING_PATIENCE_S
+            for key in others
+        )
+    )
 
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
