@@ -15,7 +15,12 @@ from mpmon.diagnosis.loops import READY, first, stuck, user_frame
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
-from mpmon.diagnosis.progress.state_change import got_nothing_since, keep_changing, same_answer_since
+from mpmon.diagnosis.progress.state_change import (
+    got_nothing_since,
+    keep_changing,
+    looked_in_vain_since,
+    same_answer_since,
+)
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
@@ -387,15 +392,17 @@ class JobState(SnapshotIndex):
         """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
         that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it has not.
         """
-        past = self.thread_history(key)
-        asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
-        if past is None or not (asks_others or self._keeps_ranks_waiting(key)):
+        past, kind = self.thread_history(key), self._without_numbers(key).kind
+        if past is None:
             return None
-        since = self.memory.same(("asks", key), same_answer_since, past.samples)
-        asks = self._without_numbers(key).kind in COMES_BY_READING or polled(self.stacks.get(key)) is not None
-        if since is None and asks and share(past.samples) <= POLLS_SHARE:
-            since = self.memory.same(("got nothing", key), got_nothing_since, past.samples)
-        return since
+        since = None
+        if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
+            since = self.memory.same(("asks", key), same_answer_since, past.samples)
+        if since is not None or share(past.samples) > POLLS_SHARE:
+            return since
+        if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
+            return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
+        return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
         """The thread is the main thread of a rank, and another rank is blocked in a collective."""

@@ -18,6 +18,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import KernelObject
@@ -97,9 +98,13 @@ def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) ->
     main = (pid, pid)
     if job.wait_state(main).kind is Wait.STOPPED:
         return [main]
-    if _waits_in(job, main) == (item.peer,) and main != asks:
-        return [main]
     threads = [key for key in job.threads(pid) if key != asks]
+    if _waits_in(job, main) == (item.peer,) and main != asks:
+        # It may have handed what it received before to another thread, which has not done it yet.
+        return [
+            main,
+            *(key for key in threads if key != main and _is_at_work(job, key, item) and waits_inside(job, key)),
+        ]
     there = [key for key in threads if item.peer in _waits_in(job, key)]
     busy = [key for key in threads if _is_at_work(job, key, item)]
     others = [] if _writes(job, asks) else [key for key in threads if _serves_another(job, key, item)]
@@ -114,6 +119,14 @@ def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) ->
     unnamed = _unnamed(job, threads, busy, main)
     accepting = set(unnamed) <= {main} and any(_accepts(job, key) for key in threads)
     return [*unnamed, *others] if accepting else unnamed
+
+
+def waits_inside(job: JobState, key: ThreadKey) -> bool:
+    """The thread stands still, and not because it waits for something from outside its process: whatever it did is not done."""
+    return job.motion(key) is Motion.NOT_SCHEDULED and job.wait_state(key).kind not in _FROM_OUTSIDE
+
+
+_FROM_OUTSIDE = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SOCKET, Wait.POLL, Wait.EVENT_LOOP})
 
 
 def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:

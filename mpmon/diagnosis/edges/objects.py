@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from mpmon.diagnosis.edges.connections import awaited, connection_words, servers
+from mpmon.diagnosis.edges.connections import awaited, connection_words, servers, waits_inside
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.threads import other_threads
@@ -194,17 +194,15 @@ def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
 
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
-    """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began
-    without ending it.
+    """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began and
+    now wait for another process again.
     """
     first = _hand(job, pid)
     yield first
     waiter = job.thread_history(key)
     for other in job.others_at_work(first) if first[1] == pid else ():
         past = job.thread_history(other)
-        in_vain = (
-            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and job.motion(other) is not Motion.PROGRESSING
-        )
+        in_vain = past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and not waits_inside(job, other)
         if not in_vain and job.motion(other) is not Motion.POLLING and not _serves_library(job, other, key):
             yield other
 

@@ -8,18 +8,17 @@ directory listing.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import asking
+from mpmon.diagnosis.progress.digests import whole_number
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
+from mpmon.model import BY_CLOCK, CLOCK, CLOCKS, Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
@@ -63,6 +62,23 @@ def got_nothing_since(samples: Sequence[Sample]) -> float | None:
     return _alike_since(samples, _got_nothing)
 
 
+def looked_in_vain_since(samples: Sequence[Sample]) -> float | None:
+    """The same for a thread that sleeps in a loop which ends once what it looks for is there: it looks again and again, by a
+    call of its own, and only counts how often.
+    """
+    stack = samples[-1].stack if samples else None
+    if stack is None or not stack.acts or not stack.tests or _may_be_stopped(stack.tests) or acts_by_clock(stack):
+        return None
+    since = got_nothing_since(samples)
+    in_vain = since is not None and not may_give_up([row for row in samples if row.at >= since], stack.limits)
+    return since if in_vain else None
+
+
+def _may_be_stopped(tests: Collection[str]) -> bool:
+    """The loop may be one that works until it is told to stop, or that is over at a certain time."""
+    return "is_set" in tests or not CLOCKS.isdisjoint(tests)
+
+
 def moved_nothing(samples: Sequence[Sample], since: float) -> bool:
     """At least two readings since that moment, all with the same byte counts of this thread: any I/O of its process was done
     by other threads.
@@ -95,17 +111,9 @@ def _is_passed(limit: str, stack: Stack) -> bool:
     """The variable is beyond the number that it is compared with: one that only grows will not meet it any more."""
     name, _, number = limit.partition(" ")
     digests = (frame.plain[name] for frame in asking(stack) if frame.plain and name in frame.plain)
-    return bool(number) and any(digest in _beyond(int(number)) for digest in digests)
-
-
-@lru_cache(maxsize=64)
-def _beyond(number: int) -> frozenset[int]:
-    """The digests of the whole numbers after that one, as `Frame.plain` has them."""
-    return frozenset(zlib.crc32(b"%d" % value) for value in range(number + 1, number + MOST_BEYOND))
-
-
-MOST_BEYOND = 10_000
-"""Counts of attempts that far beyond a limit are recognised."""
+    return bool(number) and any(
+        (value := whole_number(digest)) is not None and value > int(number) for digest in digests
+    )
 
 
 def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool]) -> float | None:
