@@ -288,6 +288,29 @@ def test_a_server_and_a_task_that_a_thread_works_for(version: str) -> None:
     assert [(row.waits, row.timed) for row in rows] == [("requests", False), ("thread", False)]
 
 
+GATHERS = """
+import asyncio, time
+async def of_threads():
+    await asyncio.gather(asyncio.to_thread(time.sleep, 3600), *(loop.run_in_executor(None, time.sleep, 3600) for _ in range(2)))
+async def of_others():
+    await asyncio.gather(loop.create_future(), loop.run_in_executor(None, time.sleep, 3600))
+async def main():
+    global loop
+    loop = asyncio.get_running_loop()
+    kept = [asyncio.create_task(of(), name=of.__name__) for of in (of_threads, of_others)]
+    await asyncio.sleep(0.1)
+    print("ready", flush=True)
+    await kept[0]
+asyncio.run(main())
+"""
+
+
+def test_a_task_that_waits_for_several_threads(version: str) -> None:
+    with program(version, GATHERS) as pid:
+        rows = by_name(pid)
+    assert (rows["of_threads"].waits, rows["of_others"].waits) == ("thread", "future")
+
+
 MANY = """
 import asyncio
 async def deep(left):

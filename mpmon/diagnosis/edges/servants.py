@@ -15,6 +15,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.loops import ENDS, THREAD
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
@@ -238,6 +239,8 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Targets that may complete one of the loop's futures: another thread, a busy worker, a child, else an external party;
     `None` if a signal handler or a timer among the descriptors may.
     """
+    if edge := _threads_of_tasks(job, key):
+        return edge
     if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
         return None
     others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
@@ -250,6 +253,22 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
     return WaitEdge((External("something outside the job, or a future that nothing completes"),), words=words)
+
+
+def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
+    executor.
+    """
+    kinds = {row.waits for row in job.loop_tasks.get(key, ())}
+    if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
+        # The result may be that of a process of a pool.
+        return None
+    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
+    if THREAD not in kinds or not kinds <= {THREAD, *ENDS} or not threads:
+        return None
+    names = several([job.thread_name(other) for other in threads])
+    words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"
+    return WaitEdge(tuple(threads), basis=Basis.MEMORY, words=words)
 
 
 _OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})

@@ -183,11 +183,15 @@ class Awaits:
         return self._parts(self._objects.attribute(self._self(frame), b"_tasks"))
 
     def _ends(self, futures: Sequence[int], future: int) -> Await:
-        """The awaited tasks; if a plain future is among them, anything may end the wait. Raises `Torn`."""
+        """The awaited tasks; if a plain future is among them that no thread completes, anything may end the wait. Raises `Torn`."""
         pending = [one for one in futures if self.is_future(one) and self._is_pending(one)]
         tasks = tuple(self.task(one) for one in pending if TASK in self._objects.bases(one))
         whole = len(tasks) == len(pending) and tasks and all(self.is_future(one) for one in futures)
-        return Await("tasks", tasks=tasks) if whole else Await("future", self._id(future), tasks=tasks)
+        if whole:
+            return Await("tasks", tasks=tasks)
+        others = [one for one in pending if self.task(one) not in tasks]
+        of_threads = bool(others) and all(self._is_of_thread(one, ()) for one in others)
+        return Await(THREAD if of_threads else "future", self._id(future), tasks=tasks)
 
     def _is_pending(self, future: int) -> bool:
         return self._objects.words("I", future + self._layout.future_state)[0] == 0
