@@ -183,7 +183,7 @@ class Awaits:
         return self._parts(self._objects.attribute(self._self(frame), b"_tasks"))
 
     def _ends(self, futures: Sequence[int], future: int) -> Await:
-        """The awaited tasks; if a plain future is among them that no thread completes, anything may end the wait. Raises `Torn`."""
+        """The awaited tasks; anything may end the wait if a future is among them that no thread completes. Raises `Torn`."""
         pending = [one for one in futures if self.is_future(one) and self._is_pending(one)]
         tasks = tuple(self.task(one) for one in pending if TASK in self._objects.bases(one))
         whole = len(tasks) == len(pending) and tasks and all(self.is_future(one) for one in futures)
