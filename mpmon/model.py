@@ -203,11 +203,11 @@ class KernelObject(Row, frozen=True, kw_only=True):
     capacity: int | None = None
     """Bytes a pipe can hold."""
     value: int | None = None
-    """Value of a semaphore."""
+    """Value of a semaphore; the word of a mutex between processes."""
     waiters: int | None = None
     """Threads waiting in a semaphore."""
     owner_tid: Pid | None = None
-    """Owner word of a native mutex: the thread that took it, dead or alive."""
+    """Owner word of a native mutex, also of one between processes: the thread that took it, dead or alive."""
     peer: Name | None = None
     """Id of the socket at the other end, when it is on this machine; of a pty's master side the terminal."""
     listens: bool = False

@@ -175,7 +175,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
             if _prompts(blocked)
             else WaitState(Wait.FILE, "reading a device")
         )
-    if name in _POLLS and blocked.timeout_s is not None:
+    if name in _POLLS and (blocked.timeout_s is not None or len(set(kinds)) > 1):
         return WaitState(Wait.POLL, "events")
     if "pty" in kinds and not blocked.writes:
         return WaitState(Wait.PIPE_READ, "output to a terminal")

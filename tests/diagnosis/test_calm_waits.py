@@ -628,3 +628,22 @@ def test_a_program_of_a_library_waits_by_right_for_what_is_typed_unless_a_debugg
         return process(cmdline=("python", "-m", "IPython")), thread(), stack("main", *frames), asks
 
     assert seen(rows).verdict is verdict
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(24.0, Verdict.SLOW), (0.5, Verdict.HUNG)], ids=["a-timer", "polls"])
+def test_a_loop_that_acts_at_its_next_timer(limit: float, verdict: Verdict) -> None:
+    """A reactor of some library that deals out work now and then; the client waits for it. It may act once its time has
+    come, unlike one that only looks whether something came.
+    """
+
+    def rows(second: int) -> Rows:
+        return (
+            process(), thread(), stack("main", "job.py:37 work"), blocked("recvfrom", "socket:8", ran_at=START - 9),
+            holds(ROOT, "socket:8"), kernel_object("socket:8", peer="socket:9"),
+            process(CHILD, parent=ROOT), thread(CHILD, slices=second if second < 5 else 5),
+            stack("main", "job.py:30 serve", pid=CHILD, at=second if second < 5 else 5),
+            blocked("epoll_wait", "socket:9", pid=CHILD, timeout_s=limit, ran_at=START),
+            holds(CHILD, "socket:9"), kernel_object("socket:9", peer="socket:8"),
+        )  # fmt: skip
+
+    assert seen(rows, 8).verdict is verdict

@@ -171,6 +171,8 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.PIPE_WRITE, "room in a pipe", blocked("write", "pipe:7", writes=True)),
     (Wait.SOCKET, "a socket", blocked("recvfrom", "socket:9")),
     (Wait.POLL, "events", blocked("epoll_wait")),
+    (Wait.POLL, "events", blocked("epoll_wait", "pipe:7", "socket:9")),
+    (Wait.PIPE_READ, "a pipe", blocked("epoll_wait", "pipe:7", "pipe:8")),
     (Wait.FILE_LOCK, "a file lock", blocked("flock", "file:08:01:5")),
     (Wait.CHILD, "a child to exit", blocked("wait4", "process:any")),
     (Wait.CHILD, "a child to become another program", blocked("vfork", "process:7", state="D")),

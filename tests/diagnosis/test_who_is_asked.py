@@ -11,7 +11,7 @@ import pytest
 
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
-from mpmon.diagnosis.graph import Basis
+from mpmon.diagnosis.graph import Basis, External, NoReleaser
 from mpmon.diagnosis.job_state import JobState
 from mpmon.model import NOT_PYTHON, Handle, KnownChild, Row, SemaphoreUse, Unknown
 from tests.builders import (
@@ -390,3 +390,25 @@ def test_the_word_of_a_robust_mutex_names_its_owner() -> None:
     edge = node(JobState(history(now), now), (ROOT, ROOT)).edge
     assert edge is not None
     assert (edge.targets, edge.basis, edge.holder_known) == (((SECOND, SECOND),), Basis.MEMORY, True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "stranger", "targets"),
+    [
+        (SECOND, False, ((SECOND, SECOND),)),
+        (777, False, (NoReleaser,)),
+        (777, True, (External,)),
+    ],
+    ids=["alive", "dead", "perhaps-of-another-job"],
+)
+def test_the_owner_of_a_mutex_in_shared_memory(owner: int, targets: tuple[object, ...], *, stranger: bool) -> None:
+    mutex = "semaphore:00:01:77:0"
+    now = snapshot(
+        process(), stack("main", "job.py:25 paint"), blocked("futex", mutex), holds(ROOT, mutex),
+        process(SECOND, parent=ROOT), thread(SECOND), stack("main", "job.py:30 paint", pid=SECOND), holds(SECOND, mutex),
+        kernel_object(mutex, value=2, owner_tid=owner),
+    )  # fmt: skip
+    now = msgspec.structs.replace(now, outsiders=(holds(900, mutex),) if stranger else ())
+    edge = node(JobState(history(now), now), (ROOT, ROOT)).edge
+    assert edge is not None
+    assert tuple(target if isinstance(target, tuple) else type(target) for target in edge.targets) == targets

@@ -291,6 +291,34 @@ def test_an_eventfd_is_the_same_object_in_all_processes() -> None:
         os.close(counter)
 
 
+MUTEX = """
+import ctypes, mmap, os, signal
+libc = ctypes.CDLL(None)
+memory = mmap.mmap(-1, 4096)
+mutex = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+kind = ctypes.create_string_buffer(64)
+libc.pthread_mutexattr_init(kind)
+libc.pthread_mutexattr_setpshared(kind, 1)
+libc.pthread_mutex_init(mutex, kind)
+owner = os.fork()
+if not owner:
+    libc.pthread_mutex_lock(mutex)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitid(os.P_PID, owner, os.WEXITED | os.WNOWAIT)
+print("ready", flush=True)
+libc.pthread_mutex_lock(mutex)
+"""
+
+
+def test_the_owner_of_a_mutex_between_processes() -> None:
+    with sleeper(MUTEX) as child:
+        (owner,) = Proc().text(child.pid, "task", child.pid, "children").split()
+        while not (names := look(Proc(), child.pid).blocked[child.pid][0].waits_on):
+            pass
+        item = look(Proc(), child.pid).objects[names[0]]
+    assert (item.kind, item.owner_tid) == ("semaphore", int(owner))
+
+
 # Real descriptors of this very process
 
 

@@ -59,6 +59,7 @@ from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
@@ -133,7 +134,8 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if wait_state.kind is Wait.POLL and (edge := left_loop(job, key)):
         return Node(key, Status.WAITS, edge)
     if wait_state.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(job, key):
-        edge = message(job, key) if wait_state.kind is Wait.POLL and motion is Motion.POLLING else None
+        renews = wait_state.kind is Wait.POLL and motion is Motion.POLLING and _asks_soon_again(job, key)
+        edge = message(job, key) if renews else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)
         return Node(key, Status.WAITS, edge) if among_us else Node(key, Status.LIVE)
     if wait_state.kind is Wait.UNKNOWN and (hidden := hidden_wait(job, key)):
@@ -224,6 +226,11 @@ def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     if wakes_at is None or not 0.0 <= wakes_at - job.now < SOON_S:
         return False
     return wakes_at - blocked.ran_at > RETRY_S or not takes_up_again(job, key)
+
+
+def _asks_soon_again(job: JobState, key: ThreadKey) -> bool:
+    pause = pause_s(job.blocked.get(key))
+    return pause is not None and pause <= RETRY_S
 
 
 def _ends_by_itself(job: JobState, key: ThreadKey) -> bool:

@@ -236,7 +236,7 @@ def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:
     items = [item for item in job.waits_on(key) if item.kind == "semaphore"]
     if not items:
         return other_threads(job, key)
-    if owner := _robust_owner(job, items):
+    if owner := _robust_owner(job, items) or _mutex_owner(job, items):
         return owner
     if any(item.value for item in items):
         return None
@@ -276,6 +276,23 @@ def _robust_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
             evidence = f"the word of the mutex {item.id} names thread {owner[1]} of pid {owner[0]} as its owner"
             return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
     return None
+
+
+def _mutex_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
+    """For another pthread mutex in shared memory: the thread that its owner word names, dead or alive."""
+    item = next((item for item in items if item.owner_tid is not None), None)
+    if item is None:
+        return None
+    owner = next(((row.pid, row.tid) for row in job.snapshot.threads if row.tid == item.owner_tid), None)
+    evidence = f"the mutex {item.id} names thread {item.owner_tid} as its owner"
+    if owner and job.is_alive(owner[0]):
+        words = f"a mutex that {job.role(owner[0]).name} holds"
+        return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
+    if job.outsiders.get(item.id):
+        return WaitEdge((External(f"thread {item.owner_tid} of another job"),), words="a mutex", evidence=evidence)
+    why = f"{evidence}, and no process that has it has such a thread: it ended without releasing it"
+    nobody = NoReleaser(why, (item.owner_tid,) if item.owner_tid else (), Absent.HOLDER_ENDED)
+    return WaitEdge((nobody,), basis=Basis.MEMORY, words="a mutex whose owner ended", evidence=why)
 
 
 def _is_lock(uses: list[SemaphoreUse]) -> bool:

@@ -154,15 +154,17 @@ def _pipe_fill(path: str) -> tuple[int | None, int | None]:
 
 
 def _futex(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-    """A semaphore if the futex word is in shared memory; else a lock of the process."""
+    """A semaphore, or a mutex between processes, if the futex word is in shared memory; else a lock of the process."""
     address, operation = call.args[0], call.args[1]
-    if not operation & FUTEX_PRIVATE and (name := holdings.semaphore_at(address)):
-        words = call.words("II", address)
-        value, waiters = words or (None, None)
-        yield KernelObject(id=name, kind="semaphore", path=holdings.path_at(address), value=value, waiters=waiters)
-        return
     told = _mutex_owner(call)
     owner = None if told is None else holdings.namespace.anyone(told)
+    if not operation & FUTEX_PRIVATE and (name := holdings.semaphore_at(address)):
+        value, waiters = call.words("II", address) or (None, None)
+        path = holdings.path_at(address)
+        yield KernelObject(
+            id=name, kind="semaphore", path=path, value=value, waiters=None if told else waiters, owner_tid=owner
+        )
+        return
     yield KernelObject(id=f"futex:{holdings.pid}:{address:#x}", kind="mutex" if told else "futex", owner_tid=owner)
 
 
@@ -194,11 +196,18 @@ def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelO
 def _mutex_owner(call: Call) -> int | None:
     """Owner of a contended pthread mutex.
 
-    glibc waits with FUTEX_WAIT on the mutex's lock word while it reads 2 (lowlevellock.h), and keeps the owner's tid in
-    the third word of `struct __pthread_mutex_s` (struct_mutex.h).
+    glibc waits with FUTEX_WAIT on the mutex's lock word while it reads 2 (lowlevellock.h), and keeps the owner's tid and the
+    kind in the third and fifth word of `struct __pthread_mutex_s` (struct_mutex.h).
     """
     operation = call.args[1] & FUTEX_COMMAND
     if operation not in (FUTEX_WAIT, FUTEX_WAIT_BITSET) or call.args[2] != 2:
         return None
-    words = call.words("IIi", call.args[0])
-    return words[2] if words and words[0] == 2 and words[2] > 0 else None
+    words = call.words("IIiII", call.args[0])
+    if words is None or words[0] != 2 or words[2] <= 0 or words[4] & ~MUTEX_KINDS:
+        return None
+    private = bool(call.args[1] & FUTEX_PRIVATE)
+    return words[2] if private != bool(words[4] & MUTEX_SHARED) else None
+
+
+MUTEX_SHARED, MUTEX_KINDS = 128, 3 | 128 | 256 | 512
+"""Of a mutex's kind (pthreadP.h): between processes; that, the four types, and the two flags of lock elision."""
