@@ -24,7 +24,7 @@ from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
-from mpmon.diagnosis.job_state import SIGNAL_CALLS, JobState
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.missing_data import hides_call, unchecked
@@ -50,7 +50,7 @@ from mpmon.diagnosis.thresholds import (
     STILL_S,
 )
 from mpmon.diagnosis.views import process_views
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import SIGNAL_CALLS, Wait
 from mpmon.model import NOT_PYTHON
 from mpmon.spans import count
 

@@ -27,6 +27,7 @@ from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, POLLS_SHARE
 from mpmon.diagnosis.waits import (
     ASYNCHRONOUS,
+    SIGNAL_CALLS,
     STOPPED,
     Wait,
     WaitState,
@@ -61,9 +62,6 @@ COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
 
 _PROGRAMS = frozenset({"main", "subprocess"})
 """Processes that run a program of their own."""
-
-SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
-"""System calls that only a signal ends."""
 
 
 class JobState(SnapshotIndex):

@@ -18,7 +18,7 @@ from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.activity import was_fed
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Context, Wait, WaitState, context, wait_state
+from mpmon.diagnosis.waits import SIGNAL_CALLS, Context, Wait, WaitState, context, wait_state
 from mpmon.model import Blocked, Frame
 
 
@@ -332,6 +332,9 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
         return f"busy-looping{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
     if motion is Motion.PROGRESSING and _has_moved_on(job, key):
         return f"running{at}"
+    blocked = job.blocked.get(key)
+    if wait_state.kind is Wait.SLEEP and blocked and blocked.syscall in SIGNAL_CALLS:
+        return f"waiting for a signal{at}"
     if wait_state.kind is Wait.SLEEP:
         return ("asleep" if motion is not Motion.POLLING else "polling with short sleeps") + at + until(job, key)
     if wait_state.kind is Wait.RUNNING:

@@ -44,7 +44,10 @@ for _row in WAITS:
     for _name in _row.functions:
         _BY_FUNCTION.setdefault(_name, []).append(_row)
 
-SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
+SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
+"""System calls that only a signal ends."""
+
+SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", *SIGNAL_CALLS})
 _POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 _FILE_CALLS = frozenset(
     {"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"}
@@ -146,7 +149,7 @@ def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> WaitState:
     if name in SLEEP_CALLS or (blocked.wakes_at is not None and name != "futex"):
         if row := polled(stack):
             return WaitState(row.kind, row.words, stack.frames[0] if stack else None)
-        return WaitState(Wait.SLEEP, "time.sleep" if stack else "sleep")
+        return WaitState(Wait.SLEEP, "a signal" if name in SIGNAL_CALLS else "time.sleep" if stack else "sleep")
     kinds = [object_id.partition(":")[0] for object_id in blocked.waits_on]
     return _from_call(name, kinds, blocked)
 

@@ -141,7 +141,7 @@ def test_a_pause_while_children_work() -> None:
 
 def test_a_pause_for_which_nobody_works() -> None:
     found = seen(lambda at: waits_for_signal("job.py:40 <module>", syscall="pause"))
-    assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is asleep at job.py:40")
+    assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is waiting for a signal at job.py:40")
 
 
 def test_a_pause_while_a_child_stands_still() -> None:
@@ -640,8 +640,8 @@ def test_a_loop_that_acts_at_its_next_timer(limit: float, verdict: Verdict) -> N
         return (
             process(), thread(), stack("main", "job.py:37 work"), blocked("recvfrom", "socket:8", ran_at=START - 9),
             holds(ROOT, "socket:8"), kernel_object("socket:8", peer="socket:9"),
-            process(CHILD, parent=ROOT), thread(CHILD, slices=second if second < 5 else 5),
-            stack("main", "job.py:30 serve", pid=CHILD, at=second if second < 5 else 5),
+            process(CHILD, parent=ROOT), thread(CHILD, slices=min(5, second)),
+            stack("main", "job.py:30 serve", pid=CHILD, at=min(5, second)),
             blocked("epoll_wait", "socket:9", pid=CHILD, timeout_s=limit, ran_at=START),
             holds(CHILD, "socket:9"), kernel_object("socket:9", peer="socket:8"),
         )  # fmt: skip
