@@ -359,7 +359,10 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
         return found
     if asked := hub(stuck):
         return _asked_by_all(stuck, asked[0])
-    words = f"{stuck.role()} is {stuck.doing()}, and everyone who could unblock it is blocked too"
+    first = next(
+        ((row.pid, row.tid) for row in responsible(stuck) if row.tid and not row.dead), stuck.root or stuck.goal
+    )
+    words = f"{_name(stuck, first)} is {doing(stuck.job, first)}, and everyone who could unblock it is blocked too"
     return _nearest_cause(stuck), Match(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 

@@ -29,6 +29,8 @@ end, because all members wait for one another, the kinds of their waits decide:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mpmon.diagnosis.collectives import Differs, split
@@ -169,14 +171,26 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
 
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
     """A thread that reads its standard input, a pipe whose only writers are stuck themselves. A thread that answers
-    requests is excluded: its writer reads its standard output.
+    requests is excluded: its writer reads its standard output; so is a program at the end of a pipeline, which gets its input
+    from programs that are no ancestors of it.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
-    asks = next((key for key in stuck.closed.members if _reads_input(stuck, key)), None)
+    reads = [key for key in stuck.closed.members if _reads_input(stuck, key)]
+    asks = next(
+        (key for key in reads if key in stuck.job.stacks or _are_ancestors(stuck, stuck.targets(key), key[0])), None
+    )
     targets = stuck.targets(asks) if asks else ()
     all_stuck = targets and all(target in stuck.closed.members for target in targets)
     return asks if asks and all_stuck and not any(_reads_output(stuck, target, asks) for target in targets) else None
+
+
+def _are_ancestors(stuck: StuckSet, targets: Sequence[Target], pid: int) -> bool:
+    above, processes = {pid}, stuck.job.processes
+    while (parent := processes[pid].ppid) in processes and parent not in above:
+        above.add(parent)
+        pid = parent
+    return all(isinstance(target, tuple) and target[0] in above for target in targets)
 
 
 def _reads_output(stuck: StuckSet, key: Target, of: ThreadKey) -> bool:
@@ -187,8 +201,10 @@ def _reads_output(stuck: StuckSet, key: Target, of: ThreadKey) -> bool:
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
-    row = stuck.job.blocked.get(key)
-    return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(stuck.job.stacks.get(key))
+    row, stack, parent = stuck.job.blocked.get(key), stuck.job.stacks.get(key), stuck.job.processes[key[0]].ppid
+    # Of a program that Python code started, the line to look at is there.
+    own = in_own_code(stack) if stack else stuck.job.is_foreign(key[0]) and not stuck.job.has_frames(parent)
+    return own and row is not None and row.syscall == "read" and row.args[:1] == (0,)
 
 
 def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:

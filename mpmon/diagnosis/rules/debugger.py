@@ -30,6 +30,9 @@ def match(stuck: StuckSet) -> Match | None:
 def _unanswered(stuck: StuckSet) -> Match | None:
     """`input()` from a pipe whose only writers are stuck themselves: they wait for the end or output of its reader."""
     asks = unanswered_prompt(stuck)
+    if asks not in stuck.job.stacks:
+        # Of another program that reads its input nobody knows whether it prompts.
+        asks = None
     writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)] if asks else []
     if asks is None:
         return None
