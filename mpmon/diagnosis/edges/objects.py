@@ -35,6 +35,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
     writes = bool((row := job.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
+    ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
     words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
@@ -67,8 +68,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:
-    """For ends that are all threads which sleep for ever, in processes without another one that works."""
-    if not ends or not all(job.only_sleeps(end) and not _others_work(job, end) for end in ends):
+    """For ends of which none ever acts."""
+    if not ends or not all(_never_acts(job, end) for end in ends):
         return None
     pids = tuple(dict.fromkeys(pid for pid, _ in ends))
     names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
@@ -76,9 +77,11 @@ def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: s
     return WaitEdge((NoReleaser(why, pids, Absent.THREAD_ENDED),), words=words, evidence=evidence or why)
 
 
-def _others_work(job: JobState, key: ThreadKey) -> bool:
-    others = (*job.others_at_work(key), *job.natives_at_work(key[0]))
-    return not all(job.only_sleeps(other) for other in others)
+def _never_acts(job: JobState, key: ThreadKey) -> bool:
+    """The thread sleeps for ever, and so do all others of its process that do anything."""
+    if not job.only_sleeps(key):
+        return False
+    return all(job.only_sleeps(other) for other in (*job.others_at_work(key), *job.natives_at_work(key[0])))
 
 
 def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
