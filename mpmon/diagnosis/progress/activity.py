@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.state_change import same_answer_since
+from mpmon.diagnosis.progress.state_change import moved_nothing, same_answer_since
 from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
@@ -53,12 +53,7 @@ def signs_of_life(job: JobState, key: ThreadKey, *, but_messages: bool = False) 
 def _writes_nothing(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
     """The process's recent writes came from other threads, such as one that reports every second that all are alive."""
     past = job.thread_history(key)
-    samples = [sample for sample in (past.samples if past else ()) if sample.stack and sample.stack.wrote is not None]
-    since = samples[0].at if samples else job.now
-    return (
-        since <= min(life.io_at, default=job.now)
-        and len({sample.stack.wrote for sample in samples if sample.stack}) == 1
-    )
+    return past is not None and moved_nothing(past.samples, min(life.io_at, default=job.now), writes_only=True)
 
 
 def _keeps_growing(life: ProcessActivity, now: float) -> bool:

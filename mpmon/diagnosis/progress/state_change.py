@@ -79,12 +79,12 @@ def _may_be_stopped(tests: Collection[str]) -> bool:
     return "is_set" in tests or not CLOCKS.isdisjoint(tests)
 
 
-def moved_nothing(samples: Sequence[Sample], since: float) -> bool:
+def moved_nothing(samples: Sequence[Sample], since: float, *, writes_only: bool = False) -> bool:
     """At least two readings since that moment, all with the same byte counts of this thread: any I/O of its process was done
     by other threads.
     """
     stacks = {id(sample.stack): sample.stack for sample in samples if sample.stack and sample.stack.taken_at >= since}
-    moved = [(stack.read, stack.wrote) for stack in stacks.values() if stack.read is not None]
+    moved = [(None if writes_only else stack.read, stack.wrote) for stack in stacks.values() if stack.wrote is not None]
     return len(moved) > 1 and len(set(moved)) == 1
 
 
