@@ -50,8 +50,8 @@ def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
         advice = _OF_LOCK
     elif stuck.wait_state().kind is Wait.JOIN_PROCESS:
         summary = (
-            f"{keep} the output of a subprocess open, which has itself ended and left {'it' if alone else 'them'} in the "
-            f"background: {role} reads it until {until}"
+            f"{heirs} {'was' if alone else 'were'} left in the background by a subprocess that has ended, and still "
+            f"{'has' if alone else 'have'} its output pipe open: {role} reads from it until {until}"
         )
         advice = _OF_OUTPUT
     else:
