@@ -362,7 +362,10 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
     first = next(
         ((row.pid, row.tid) for row in responsible(stuck) if row.tid and not row.dead), stuck.root or stuck.goal
     )
-    words = f"{_name(stuck, first)} is {doing(stuck.job, first)}, and everyone who could unblock it is blocked too"
+    rest = (
+        f"nobody can end that: {stuck.nobody.why}" if stuck.nobody else "everyone who could unblock it is blocked too"
+    )
+    words = f"{_name(stuck, first)} is {doing(stuck.job, first)}, and {rest}"
     return _nearest_cause(stuck), Match(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 

@@ -68,6 +68,9 @@ class Absent(Enum):
         "a lock of a file, or an end of a pipe, that a child got from its parent and does not use, while its parent has closed "
         "the file or has ended"
     )
+    STATUS_TAKEN = (
+        "the end of a child of which the process is never told, since another wait in it has taken its exit status"
+    )
     LOCKED_AT_FORK = "a lock that was copied locked: its holder is a thread of the parent"
     NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"
     LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"

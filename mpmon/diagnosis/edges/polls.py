@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_workers
-from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.queue_ledgers import NO_USERS
+from mpmon.diagnosis.thresholds import NEXT_ROUND_S
 from mpmon.diagnosis.waits import Wait
 
 
@@ -20,7 +21,30 @@ def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     """
     targets = _WHOSE.get(row.kind, _whose_result)(job, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
-    return WaitEdge(others, words=row.words, evidence=_evidence(job, key)) if others else None
+    lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
+    return WaitEdge((*others, *lost), words=row.words, evidence=_evidence(job, key)) if others or lost else None
+
+
+def _untold(job: JobState, pid: int) -> tuple[NoReleaser, ...]:
+    """Children that multiprocessing takes for alive although they have ended: another wait of the process took their exit status,
+    and `is_alive()` never learns of it (popen_fork.py). `Popen.poll()` notices.
+    """
+    rows = [row for row in job.snapshot.remembered if row.pid == pid and row.returncode is None and row.name]
+    lost = [row for row in rows if row.child not in job.processes and not _just_ended(job, row.child)]
+    return tuple(
+        NoReleaser(
+            f"{row.name} (pid {row.child}) has ended, but another wait of pid {pid}, such as os.waitpid(-1, …) in a handler of "
+            "SIGCHLD, has taken its exit status, so is_alive() stays true",
+            (pid,),
+            Absent.STATUS_TAKEN,
+        )
+        for row in lost
+    )
+
+
+def _just_ended(job: JobState, pid: int) -> bool:
+    ended_at = job.ended_at(pid)
+    return ended_at is not None and job.now - ended_at < NEXT_ROUND_S
 
 
 def _whose_end(job: JobState, key: ThreadKey) -> list[ThreadKey]:
