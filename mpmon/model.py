@@ -412,6 +412,8 @@ class Stack(Row, frozen=True, kw_only=True):
     """
     only_sleeps: bool = False
     """With `tests`: its loop is never left, and does nothing but sleep, count and log, so it does nothing for others."""
+    only_looks: bool = False
+    """With `tests`: its loop ends once something is there, and until then does nothing but look for it, sleep, count and log."""
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.

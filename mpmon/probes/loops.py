@@ -3,7 +3,7 @@
 The frames of such a loop show nothing but a sleep. Its source says what has to become true before it ends: the test of
 the loop, and those before a `break` or a `return` inside it; or, where it sleeps only if it got nothing, what it asked
 for: `try: item = tasks.get_nowait()`, `except Empty: time.sleep(1)`. It also says whether the loop does something after so many
-attempts: what it compares with a limit, other than to log.
+attempts: what it compares with a limit, other than to log; and whether it does nothing for others: only sleeps, or only looks.
 
 The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
 is read through `door`, bounded, and parsed but never run. Parsed files are cached by their file system metadata: many
@@ -56,6 +56,8 @@ class Loop(NamedTuple):
     """Each turn calls something besides what sleeps, counts, logs or asks others of the job."""
     only_sleeps: bool
     """It is never left, and does nothing but sleep, count and log."""
+    only_looks: bool
+    """It ends once something is there, and does nothing but look for it, sleep, count and log."""
     limits: tuple[str, ...]
     """See `Stack.limits`; what only leads to a message is left out."""
 
@@ -80,7 +82,8 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
             tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
             acts = _acts(loop, functions)
             only_sleeps = not (tests or acts or _asks(loop, functions))
-            found[file, line] = Loop(tuple(sorted(tests)), acts, only_sleeps, tuple(sorted(limits)))
+            only_looks = bool(tests) and _only_looks(loop, functions)
+            found[file, line] = Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)))
     return found
 
 
@@ -276,6 +279,39 @@ def _asks(loop: ast.While, functions: _Functions) -> bool:
     return any(_called(node) in _ASKS for node in _with_called(loop, functions))
 
 
+def _only_looks(loop: ast.While, functions: _Functions) -> bool:
+    parts = [loop.test, *_unless_found(loop.body)]
+    return all(_is_look(node, functions) for part in parts for node in _with_called(part, functions))
+
+
+def _unless_found(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The parts of a loop's body that are run as long as nothing was found, in turns that are not counted out for more."""
+    for node in body:
+        if isinstance(node, ast.If):
+            yield node.test
+            rare = any(_with_number(row) for row in ast.walk(node.test) if isinstance(row, ast.Compare))
+            yield from () if rare or any(map(_is_exit, node.body)) else _unless_found(node.body)
+            yield from _unless_found(node.orelse)
+        elif isinstance(node, ast.Try):
+            handled = [row for handler in node.handlers for row in handler.body]
+            yield from _unless_found([*node.body, *handled, *node.orelse, *node.finalbody])
+        else:
+            yield node
+
+
+def _is_look(node: ast.AST, functions: _Functions) -> bool:
+    """It changes nothing that another thread or process could see."""
+    if isinstance(node, ast.Call):
+        name = _called(node)
+        tests_pid = name == "kill" and isinstance(last := (node.args or [None])[-1], ast.Constant) and last.value == 0
+        return tests_pid or name in functions or name in _LOOKS
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        counts = isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute)
+        return counts or all(isinstance(row, (ast.Name, ast.Tuple)) for row in targets)
+    return not isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.Delete))
+
+
 def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     """The parts of a loop's body that are also run when nobody of the job has brought anything."""
     for node in body:
@@ -297,6 +333,14 @@ _COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
 """Of logging, warnings and builtins."""
+
+_LOOKS = (_ASKS | _QUIET | _LOGS | CLOCKS | {
+    "SharedMemory", "access", "bind", "close", "connect", "connect_ex", "create_connection", "decode", "endswith", "exists",
+    "fstat", "get", "getmtime", "getsize", "glob", "hasattr", "is_dir", "is_file", "isdir", "isfile", "islink", "iterdir",
+    "listdir", "load", "loads", "lstat", "open", "read", "read_bytes", "read_text", "readline", "readlines", "scandir",
+    "setsockopt", "settimeout", "socket", "split", "startswith", "stat", "strip", "unpack", "unpack_from", "urlopen",
+}) - {"append", "clear", "extend", "pop", "remove"}  # fmt: skip
+"""Functions and methods that look for something and leave it as it is: a file, a port, a status."""
 
 
 def _limits(loop: ast.While, functions: _Functions) -> Iterator[str]:

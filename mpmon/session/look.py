@@ -248,8 +248,9 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
     if asleep:
         return msgspec.structs.replace(
-            stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, limits=loop.limits
-        )
+            stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
+            limits=loop.limits,
+        )  # fmt: skip
     return msgspec.structs.replace(stack, limits=loop.limits)
 
 

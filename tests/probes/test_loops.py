@@ -125,6 +125,54 @@ def test_a_loop_that_does_nothing_for_others(tmp_path: Path, loop: str, *, only_
     assert found.only_sleeps == only_sleeps
 
 
+ATTACHES = f"""
+while True:
+    try:
+        return SharedMemory(name)
+    except FileNotFoundError:
+        looks += 1
+        {NAP}
+"""
+
+WATCHES = f"""
+def changed():
+    return os.stat(path).st_mtime
+while True:
+    if (at := changed()) > seen:
+        seen = at
+        break
+    looks += 1
+    {NAP}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "only_looks"),
+    [
+        (f"while not os.path.exists(path):\n    looks += 1\n    {NAP}", True),
+        (f"while n - self.taken >= 8:\n    looks += 1\n    if looks == 100:\n        report(looks)\n    {NAP}", True),
+        (ATTACHES, True),
+        (WATCHES, True),
+        (f"while (pid := owner()) is not None:\n    {NAP}\ndef owner():\n    os.kill(pid, 0)\n    return pid", True),
+        (f"while os.path.exists(path):\n    os.kill(pid, 15)\n    {NAP}", False),
+        (f"while not self.stopped:\n    self.socket.send(reading())\n    self.count += 1\n    {NAP}", False),
+        (f"while not self.stopped:\n    shared[0] = version\n    version += 1\n    {NAP}", False),
+        (f"while not self.stopped:\n    self.latest = os.stat(path).st_size\n    {NAP}", False),
+        (f"while not stop.is_set():\n    work(item)\n    done += 1\n    {NAP}", False),
+        (f"while left:\n    jobs.append(left)\n    left = len(jobs)\n    {NAP}", False),
+        (f"while True:\n    looks += 1\n    {NAP}", False),
+    ],
+    ids=[
+        "a-file", "a-number-that-others-change", "a-segment", "a-time", "a-pid", "kills", "sends", "writes-to-shared-memory",
+        "sets-an-attribute", "works", "gives", "never-ends",
+    ],
+)  # fmt: skip
+def test_a_loop_that_does_nothing_but_look(tmp_path: Path, loop: str, *, only_looks: bool) -> None:
+    found = of_loop(tmp_path, loop)
+    assert found
+    assert found.only_looks == only_looks
+
+
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
     source = """
         class Sweep:
@@ -132,7 +180,7 @@ def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
                 while self.future.done() is False:
                     nap()
     """
-    assert of_loop(tmp_path, source) == Loop(("done",), acts=True, only_sleeps=False, limits=())
+    assert of_loop(tmp_path, source) == Loop(("done",), acts=True, only_sleeps=False, only_looks=False, limits=())
 
 
 def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_path: Path) -> None:
@@ -141,7 +189,7 @@ def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_pa
     with sleeper(SLEEPS) as job:
         place = (str(file), 2)
         assert loops_around(Proc(), job.pid, [place]) == {
-            place: Loop(("poll",), acts=True, only_sleeps=False, limits=())
+            place: Loop(("poll",), acts=True, only_sleeps=False, only_looks=False, limits=())
         }
         os.utime(file, (time.time() + 60, time.time() + 60))
         assert loops_around(Proc(), job.pid, [place]) == {}

@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import BY_CLOCK, CLOCK, CLOCKS, Frame, Stack
+from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
@@ -63,20 +63,13 @@ def got_nothing_since(samples: Sequence[Sample]) -> float | None:
 
 
 def looked_in_vain_since(samples: Sequence[Sample]) -> float | None:
-    """The same for a thread that sleeps in a loop which ends once what it looks for is there: it looks again and again, by a
-    call of its own, and only counts how often.
-    """
+    """The same for a thread that sleeps in a loop which only looks whether something is there, and counts how often."""
     stack = samples[-1].stack if samples else None
-    if stack is None or not stack.acts or not stack.tests or _may_be_stopped(stack.tests) or acts_by_clock(stack):
+    if stack is None or not stack.only_looks or acts_by_clock(stack):
         return None
     since = got_nothing_since(samples)
     in_vain = since is not None and not may_give_up([row for row in samples if row.at >= since], stack.limits)
     return since if in_vain else None
-
-
-def _may_be_stopped(tests: Collection[str]) -> bool:
-    """The loop may be one that works until it is told to stop, or that is over at a certain time."""
-    return "is_set" in tests or not CLOCKS.isdisjoint(tests)
 
 
 def moved_nothing(samples: Sequence[Sample], since: float, *, writes_only: bool = False) -> bool:
