@@ -388,7 +388,8 @@ class JobState(SnapshotIndex):
 
     def asks_since(self, key: ThreadKey) -> float | None:
         """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
-        that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it has not.
+        that timed out, a loop that only looks for something or, for a rank that others wait for, a status file or a directory
+        listing. `None` if it has not.
         """
         past, kind = self.thread_history(key), self._without_numbers(key).kind
         if past is None:
