@@ -151,6 +151,17 @@ def test_a_sibling_is_missing_where_one_counter_of_names_skips_a_number(
     assert misses_sibling(JobState(history(shown), shown), 5000) is misses
 
 
+def test_a_manager_is_no_sibling() -> None:
+    """Its name has a number too."""
+    names = {5000: "arena-0", 5002: "arena-2", 5003: "arena-3", 5009: "SyncManager-1"}
+    family = [process(pid, parent=ROOT) for pid in names]
+    serves = stack("main", "multiprocessing/managers.py:190 Server.serve_forever",
+                   "multiprocessing/managers.py:595 BaseManager._run_server", pid=5009)  # fmt: skip
+    rows = (KnownChild(pid=ROOT, child=pid, name=name) for pid, name in names.items())
+    shown = snapshot(process(), thread(), *family, serves, *rows)
+    assert misses_sibling(JobState(history(shown), shown), 5000)
+
+
 def pool(*, ended: int, result_at: float = 0.0) -> list[Snapshot]:
     """A process waits for a pool whose workers end one after the other, while one is alive; when a result came last."""
     rounds: list[Snapshot] = []

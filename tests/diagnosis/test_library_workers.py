@@ -8,7 +8,7 @@ import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import KernelObject, Row
-from tests.builders import ROOT, START, blocked, diagnosed, frame, process, snapshot, stack, thread
+from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
 WORKER, ANOTHER, NATIVE = 4121, 4122, 4190
 RAY = "/usr/lib/python3/site-packages/ray/_private/worker.py"
@@ -87,3 +87,38 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_somebody_may_be_at_it(way: Callable[[], Diagnosis]) -> None:
     assert way().verdict is not Verdict.HUNG
+
+
+# A ProcessPoolExecutor without a worker
+
+RESULT = ("lib/threading.py:327 Condition.wait", "concurrent/futures/_base.py:451 Future.result", "job.py:44 scan")
+COLLECTS = ("concurrent/futures/process.py:410 wait_result_broken_or_wakeup", "concurrent/futures/process.py:330 run")
+IN_QUEUE = ("multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 Queue.get")
+OF_PROCESS = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
+SPAWNED = ("lib/importlib/_bootstrap.py:241 _call_with_frames_removed", "multiprocessing/spawn.py:122 spawn_main")
+
+
+@pytest.mark.parametrize(
+    ("frames", "hangs"),
+    [((*IN_QUEUE, "job.py:27 archive", *OF_PROCESS), True), (SPAWNED, False)],
+    ids=["another-process", "a-worker-that-starts"],
+)
+def test_an_executor_that_has_no_worker_left(frames: tuple[str, ...], *, hangs: bool) -> None:
+    """The last one ended after its share of tasks, and no other one was started."""
+    collector = 4150
+
+    def rows(at: int) -> Rows:
+        return (
+            process(), thread(), stack("main", *RESULT), blocked("futex", "futex:4100:0x10", ran_at=START),
+            thread(ROOT, collector), stack("manager", *COLLECTS, tid=collector), blocked("poll", tid=collector, ran_at=START),
+            process(WORKER, parent=ROOT), thread(WORKER, slices=9 * at if not hangs else 9),
+            stack("main", *frames, pid=WORKER, at=at if not hangs else 0),
+            blocked("read", "pipe:7", pid=WORKER, ran_at=START) if hangs else running(WORKER),
+        )  # fmt: skip
+
+    found = diagnosed([snapshot(*rows(at), at=float(at)) for at in range(12)])
+    assert (found.verdict is Verdict.HUNG) == hangs
+    if hangs:
+        (finding,) = found.findings
+        assert [suspect.pid for suspect in finding.suspects] == [ROOT]
+        assert "the executor has no worker process left" in finding.summary

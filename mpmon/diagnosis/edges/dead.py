@@ -246,7 +246,7 @@ def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBER
     if number is None:
         return None
     parent = job.processes[pid].ppid
-    numbers = _numbers((row for row in job.snapshot.remembered if row.pid == parent), numbered)
+    numbers = _numbers(_family(job, parent), numbered)
     taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
     between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
@@ -260,7 +260,7 @@ def misses_sibling(job: JobState, pid: int) -> bool:
 
 def _missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int | None:
     """The number of the one sibling that is missing from the numbered names."""
-    family = [row for row in job.snapshot.remembered if row.pid == job.processes[pid].ppid]
+    family = _family(job, job.processes[pid].ppid)
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
     # A name may contain any number; below an arbitrary high one, more than one number is missing.
@@ -268,6 +268,12 @@ def _missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int |
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values() and _count_alike(family)
     # All children of one parent are counted together, including those with unknown names.
     return missing.pop() if known and not _unnamed(job, job.processes[pid].ppid, family) else None
+
+
+def _family(job: JobState, parent: int) -> list[KnownChild]:
+    """The children that its program remembers, without those that a library started for itself, such as a manager."""
+    rows = (row for row in job.snapshot.remembered if row.pid == parent)
+    return [row for row in rows if row.child not in job.roles or job.role(row.child).kind not in HELPERS]
 
 
 def _count_alike(family: list[KnownChild]) -> bool:
@@ -296,7 +302,7 @@ def ended_relatives(job: JobState, pid: int) -> list[int]:
 
 def _has_forgotten_one(job: JobState, parent: int) -> bool:
     """The children's highest number exceeds the count of numbered names plus that of children with unknown names."""
-    family = [row for row in job.snapshot.remembered if row.pid == parent]
+    family = _family(job, parent)
     numbers = _numbers(family)
     return max(numbers, default=0) - len(numbers) > len(_unnamed(job, parent, family))
 

@@ -95,7 +95,7 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     stack = job.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
-    if pool_workers(job, key[0]) or executor_threads(job, key) or in_pool:
+    if pool_workers(job, key[0]) or executor_threads(job, key) or in_pool or _has_executor(job, key[0]):
         return pool_result(job, key)
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")
@@ -120,11 +120,20 @@ def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def pool_workers(job: JobState, pid: int) -> list[int]:
     """The workers of the process's pools, by their frames; if none is recognised, any child made by multiprocessing may be
-    one.
+    one. Those of concurrent.futures are always recognised, once they have started.
     """
     children = job.clients.get(pid, ())
     workers = [child for child in children if job.role(child).kind in POOL_WORKERS]
-    return workers or [child for child in children if job.role(child).kind == "process"]
+    others = [child for child in children if job.role(child).kind == "process"]
+    if not workers and _has_executor(job, pid):
+        return [child for child in others if job.role(child).target is None]
+    return workers or others
+
+
+def _has_executor(job: JobState, pid: int) -> bool:
+    """One of its threads collects the results of a `ProcessPoolExecutor`."""
+    stacks = (job.stacks.get(key) for key in job.threads(pid))
+    return any(stack is not None and has(stack, "concurrent/futures/process.py", ("run",)) for stack in stacks)
 
 
 def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
@@ -220,10 +229,15 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(job, workers))
     if busy:
         return WaitEdge(tuple(busy), words="result of a pool task", evidence=_idle_words(job, workers))
-    if gone := gone_children(job, key[0], POOL_WORKERS):
+    # An executor notices a worker that crashed; one that ended without an error had done its share (max_tasks_per_child).
+    gone = [one for one in gone_children(job, key[0], POOL_WORKERS) if one.status or not _has_executor(job, key[0])]
+    if gone:
         return WaitEdge(tuple(gone), words="result from a pool worker that ended")
     if _service_busy(job, key[0]):
         return None
+    if not workers and _has_executor(job, key[0]):
+        why = "the executor has no worker process left, and has started no other one"
+        return WaitEdge((NoReleaser(why, (key[0],), Absent.NO_WORKERS),), words="pool result", evidence=why)
     why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
     return WaitEdge((NoReleaser(why, died.dead if died else tuple(workers), reason),), words="pool result")
