@@ -357,7 +357,7 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
             return rule.CAUSE, match
     if found := _exchange(stuck):
         return found
-    if asked := hub(stuck):
+    if stuck.nobody is None and (asked := hub(stuck)):
         return _asked_by_all(stuck, asked[0])
     first = next(
         ((row.pid, row.tid) for row in responsible(stuck) if row.tid and not row.dead), stuck.root or stuck.goal
@@ -371,10 +371,10 @@ def _match(stuck: StuckSet) -> tuple[str, Match]:
 
 def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     """All others wait for one that waits for any of them, or for whoever comes."""
-    job, root = stuck.job, stuck.job.snapshot.root_pid
+    job = stuck.job
     others = dict.fromkeys(job.role(key[0]).name for key in stuck.closed.core if key[0] != asked[0])
     waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
-    return "main-stuck" if asked in (stuck.goal, (root, root)) else "worker-stuck", Match(
+    return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
         summary=f"{job.role(asked[0]).name} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,
@@ -434,7 +434,8 @@ def _nearest_cause(stuck: StuckSet) -> str:
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
              Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
              Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
-    return kinds.get(stuck.wait_state().kind, "main-stuck" if stuck.is_goal else "worker-stuck")
+    of_main = stuck.is_goal or (stuck.root is not None and stuck.job.role(stuck.root[0]).kind == "main")
+    return kinds.get(stuck.wait_state().kind, "main-stuck" if of_main else "worker-stuck")
 
 
 def _sentence(match: Match, stuck: StuckSet) -> str:
