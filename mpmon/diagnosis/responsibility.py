@@ -110,7 +110,8 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     if own := own_tasks(stuck):
         return (job.suspect(own.key),)
     found = (
-        exchanging(stuck)
+        _not_accepting(stuck)
+        or exchanging(stuck)
         or _takers(stuck)
         or _owing(stuck)
         or list(kept_permits(stuck))
@@ -392,6 +393,13 @@ def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
     if tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks)):
         return frozenset()
     return frozenset(edge.targets) if edge and (edge.every or len(edge.targets) == 1) else frozenset()
+
+
+def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:
+    """Servers in whose queue the connection of another member lies: whatever they wait for, they do not accept it."""
+    waits = [key for key in stuck.closed.core if any(item.listener for item in stuck.job.waits_on(key))]
+    servers = {target for key in waits for target in stuck.targets(key)}
+    return [key for key in stuck.closed.core if key in servers and key not in waits]
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:

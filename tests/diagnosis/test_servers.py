@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import Row
+from mpmon.model import JoinTarget, Row
 from tests.builders import (
     ROOT,
     START,
@@ -131,6 +131,19 @@ def test_nobody_else_helps_where_the_thread_of_the_connection_is_stuck() -> None
     )  # fmt: skip
     found = said(*TWO_CLIENTS, computes(OTHER), SERVED_BY, handles(3), stuck)
     assert suspects(found) == [(SERVER, "handler-2")]
+
+
+def test_a_server_that_no_longer_accepts_is_to_blame_for_what_lies_in_its_queue() -> None:
+    """It waits for the end of its last session, of a client that waits on a new connection."""
+    leaves = (
+        process(SERVER, parent=ROOT), thread(SERVER), stack("main", "lib/threading.py:1119 Thread.join", "serve.py:67 drain",
+              pid=SERVER), blocked("futex", pid=SERVER, ran_at=0.0), holds(SERVER, LISTENING),
+        JoinTarget(pid=SERVER, tid=SERVER, kind="thread", by_tid=SERVER + 53),
+        kernel_object(LISTENING, listens=True, fill=1, path=f"tcp listening on {ADDRESS}"),
+    )  # fmt: skip
+    waits = (client(CLIENT, 2), connection(CLIENT, 2, accepted=False), connection(CLIENT, 3))
+    found = said(main(*JOINS), *waits, leaves, handles(3))
+    assert suspects(found) == [(SERVER, "MainThread")]
 
 
 # One connection after the other
