@@ -7,7 +7,9 @@ import signal
 import msgspec
 import pytest
 
+from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling
+from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Cgroup, Exit, KnownChild, Process, Row, Snapshot
 from tests.builders import (
@@ -160,6 +162,29 @@ def test_a_manager_is_no_sibling() -> None:
     rows = (KnownChild(pid=ROOT, child=pid, name=name) for pid, name in names.items())
     shown = snapshot(process(), thread(), *family, serves, *rows)
     assert misses_sibling(JobState(history(shown), shown), 5000)
+
+
+FORK_SERVER = process(
+    5001, parent=ROOT, cmdline=("python", "-c", "from multiprocessing.forkserver import main; main(7, 8)")
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "untold"),
+    [("Process-4", (), True), ("", (), False), ("Process-4", (FORK_SERVER,), False)],
+    ids=["taken", "a-called-program", "told-by-a-fork-server"],
+)
+def test_a_child_whose_exit_status_another_wait_took(name: str, more: tuple[Process, ...], *, untold: bool) -> None:
+    asks = msgspec.structs.replace(stack("main", "job.py:73 prepared"), tests=("is_alive",))
+    rows = (
+        process(), thread(), asks, blocked("clock_nanosleep", wakes_at=START + 0.2, ran_at=START - 0.1),
+        process(5000, parent=ROOT), thread(5000), KnownChild(pid=ROOT, child=5000, name="Process-1"),
+        KnownChild(pid=ROOT, child=5003, name=name), *more,
+    )  # fmt: skip
+    shown = snapshot(*rows)
+    edge = node(JobState(history(shown), shown), (ROOT, ROOT)).edge
+    reasons = [target.reason for target in edge.targets if isinstance(target, NoReleaser)] if edge else []
+    assert reasons == ([Absent.STATUS_TAKEN] if untold else [])
 
 
 def pool(*, ended: int, result_at: float = 0.0) -> list[Snapshot]:

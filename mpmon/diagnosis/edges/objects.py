@@ -295,7 +295,9 @@ def _mutex_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
         return WaitEdge((External(f"thread {item.owner_tid} of another job"),), words="a mutex", evidence=evidence)
     why = f"{evidence}, and no process that has it has such a thread: it ended without releasing it"
     nobody = NoReleaser(why, (item.owner_tid,) if item.owner_tid else (), Absent.HOLDER_ENDED)
-    return WaitEdge((nobody,), basis=Basis.MEMORY, words="a mutex whose owner ended", evidence=why)
+    # Memory without a name is shared by forks alone; a file may be mapped by a process that mpmon may not read.
+    basis = Basis.MEMORY.when((item.path or "").endswith(" (deleted)"))
+    return WaitEdge((nobody,), basis=basis, words="a mutex whose owner ended", evidence=why)
 
 
 def _is_lock(uses: list[SemaphoreUse]) -> bool:

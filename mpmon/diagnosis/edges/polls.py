@@ -27,8 +27,10 @@ def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
 
 def _untold(job: JobState, pid: int) -> tuple[NoReleaser, ...]:
     """Children that multiprocessing takes for alive although they have ended: another wait of the process took their exit status,
-    and `is_alive()` never learns of it (popen_fork.py). `Popen.poll()` notices.
+    and `is_alive()` never learns of it (popen_fork.py). `Popen.poll()` notices, and a fork server tells.
     """
+    if any(job.role(child).kind == "forkserver" for child in job.children.get(pid, ())):
+        return ()
     rows = [row for row in job.snapshot.remembered if row.pid == pid and row.returncode is None and row.name]
     lost = [row for row in rows if row.child not in job.processes and not _just_ended(job, row.child)]
     return tuple(

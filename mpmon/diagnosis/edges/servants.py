@@ -253,10 +253,10 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Targets that may complete one of the loop's futures: another thread, a busy worker, a child, else an external party;
     `None` if a signal handler or a timer among the descriptors may.
     """
-    if edge := _threads_of_tasks(job, key):
-        return edge
     if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
         return None
+    if edge := _threads_of_tasks(job, key):
+        return edge
     others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
     threads = [other for other in others if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
