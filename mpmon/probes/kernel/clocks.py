@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel.call import Call
@@ -14,8 +15,8 @@ _EXEC_START = re.compile(rb"^se\.exec_start\s*:\s*([\d.]+)", re.MULTILINE)
 """In /proc/PID/task/TID/sched, milliseconds of the scheduler's clock of the CPU that the thread ran on."""
 
 LAG_FOR_S = 60.0
-"""A measured lag of a CPU is used this many seconds: even a guest that has to wait for a CPU one second in a hundred loses
-no more than half a second meanwhile.
+"""A measured lag of a CPU is used this many seconds: if a hundredth of the time is taken from the CPU, it is wrong by 0.6
+seconds at the end.
 """
 
 
@@ -75,7 +76,9 @@ def _measured_lag_ms(proc: Proc, cpu: int) -> float | None:
     except OSError:
         return None
     finally:
-        os.sched_setaffinity(0, allowed)
+        # The set of allowed CPUs may have changed meanwhile, and then the kernel has chosen others.
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
 
 
 def _exec_start(proc: Proc, *thread: str | int) -> float | None:
