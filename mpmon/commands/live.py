@@ -198,6 +198,7 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
     from mpmon.probes.figures import FiguresProbe
     from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
+    from mpmon.probes.machine import addresses
     from mpmon.probes.nvml.client import NvmlProbe
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
@@ -211,6 +212,6 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
         FiguresProbe(proc, os.cpu_count() or 1),
     )
     return Sampler(
-        proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
+        proc, pid, now=now, host=os.uname().nodename, addresses=addresses(), stacks=given.stacks, eager=eager,
         seconds=given.seconds if eager else math.inf, flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

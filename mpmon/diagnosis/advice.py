@@ -13,6 +13,7 @@ from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.waits import Wait
 from mpmon.model import Stack
 
 Advice = Callable[[JobState, Finding], str | None]
@@ -20,6 +21,8 @@ Advice = Callable[[JobState, Finding], str | None]
 _FORKS = frozenset({"fork-lock", "fork-thread", "fork-openmp"})
 _FROM_OUTSIDE = frozenset({"stopped", "debugger"})
 """Causes that the program's author did not introduce: writing the program differently would not help."""
+
+_NO_ITEM = frozenset({"queue-empty", "item-lost"})
 
 _CUDA_DEVICE = "device:/dev/nvidia"
 _LOADER = "dataloader worker"
@@ -133,6 +136,35 @@ def sender_of_tensors(job: JobState, finding: Finding) -> str | None:
     )
 
 
+def queue_of_its_own(job: JobState, finding: Finding) -> str | None:
+    """A process and a child of it that was not forked each wait for items of a queue that no other process has open."""
+    if finding.cause not in _NO_ITEM:
+        return None
+    for row in _all(finding):
+        if _in_own_queue(job, row.pid) is None:
+            continue
+        for child in job.clients.get(row.pid, ()):
+            if not job.is_forked(child) and (queue := _in_own_queue(job, child)):
+                return (
+                    f"{job.role(child).name} waits for items of {queue}, which no other process has open: a queue that is "
+                    "made where a module is imported is made anew in each process that spawn or forkserver starts. Make it "
+                    "in main() and pass it to the process as an argument."
+                )
+    return None
+
+
+def _in_own_queue(job: JobState, pid: int) -> str | None:
+    """The queue for an item of which its main thread waits, and which only it has open."""
+    key = (pid, pid)
+    if job.wait_state(key).kind is not Wait.QUEUE_GET:
+        return None
+    for item in job.waits_on(key):
+        ends = job.holders.get(item.id, ())
+        if ends and all(handle.pid == pid for handle in ends) and not job.outsiders.get(item.id):
+            return item.id
+    return None
+
+
 def _receivers(job: JobState, finding: Finding) -> set[int]:
     """The processes of the finding that are rebuilding a tensor."""
     files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
@@ -149,6 +181,7 @@ ADVICE: tuple[Advice, ...] = (
     fork_after_threads,
     items_of_the_feeder,
     sender_of_tensors,
+    queue_of_its_own,
     more_workers_than_cpus,
 )
 

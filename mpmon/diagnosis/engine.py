@@ -167,21 +167,23 @@ def _ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
 
     A chain that begins with work (a collective, a batch) is more informative than one that begins with a join.
     """
-    # Ranks that wait for each other yield the same suspects from each rank's point of view.
-    same: dict[object, list[tuple[bool, int, Finding]]] = {}
+    # Those who wait for the same suspects yield one finding, whatever cause it has from their point of view.
+    same: dict[object, list[tuple[int, bool, int, Finding]]] = {}
     for stuck in stuck_sets:
         row = _finding(stuck)
         works = stuck.job.wait_state(stuck.goal).kind not in _ENDS
-        same.setdefault((row.cause, frozenset(row.suspects)), []).append((works, len(row.chain), row))
+        same.setdefault(frozenset(row.suspects) or row.cause, []).append(
+            (-row.certainty.rank, works, len(row.chain), row)
+        )
     best = [_joined(rows) for rows in same.values()]
     whole = [row for row in best if not any(_says_all_of(other, row) for other in best)]
     told = [_with_waiters(row, [other for other in best if _says_all_of(row, other)]) for row in whole]
     return tuple(sorted(told, key=lambda row: row.certainty.rank))
 
 
-def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
-    _, _, shown = max(rows, key=lambda row: row[:2])
-    return _with_waiters(shown, [row for _, _, row in rows])
+def _joined(rows: list[tuple[int, bool, int, Finding]]) -> Finding:
+    *_, shown = max(rows, key=lambda row: row[:3])
+    return _with_waiters(shown, [row for *_, row in rows])
 
 
 def _says_all_of(one: Finding, other: Finding) -> bool:

@@ -8,7 +8,7 @@ hang and only the answer can distinguish that from a computation; not again unti
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 import msgspec
@@ -139,12 +139,12 @@ class Rows(msgspec.Struct, frozen=True):
 
 def rows(said: Said, snapshot: Snapshot) -> Rows:
     """The rows of one answer, for the processes in a snapshot."""
-    pids = _by_host(snapshot)
+    pids = _by_address(snapshot)
     groups: dict[int, list[GroupProgress]] = defaultdict(list)
     calls: list[Collective] = []
     problems = [said.problem] if said.problem else []
     for communicator in said.communicators:
-        here = [(pids.get((_host(peer.host), peer.pid)), peer) for peer in communicator.peers]
+        here = [(pids.get((peer.host, peer.pid)), peer) for peer in communicator.peers]
         for pid, progress in _progress(communicator, here):
             groups[pid].append(progress)
         calls += _calls(communicator, here)
@@ -161,22 +161,18 @@ def rows(said: Said, snapshot: Snapshot) -> Rows:
     )  # fmt: skip
 
 
-def _by_host(snapshot: Snapshot) -> dict[tuple[str, int], int]:
-    """Pids of the snapshot by host and by the pid on that host; hosts that share a name are left out."""
-    hosts = {row.number: _host(row.host) for row in snapshot.nodes} or {0: _host(snapshot.host)}
-    names = list(hosts.values())
+def _by_address(snapshot: Snapshot) -> dict[tuple[str, int], int]:
+    """Pids of the snapshot by address of the machine and by the pid on it; an address that two machines have is left out.
+
+    NCCL calls a machine by the address of the interface that it uses (the field `host` of NCCL 2.28.9).
+    """
+    machines = {row.number: row.addresses for row in snapshot.nodes} or {0: snapshot.addresses}
+    times = Counter(address for addresses in machines.values() for address in addresses)
     found: dict[tuple[str, int], int] = {}
     for row in snapshot.processes:
         number, pid = divmod(row.pid, PIDS_OF_A_HOST) if snapshot.nodes else (0, row.pid)
-        host = hosts.get(number)
-        if host is not None and names.count(host) == 1:
-            found[host, pid] = row.pid
+        found.update(((address, pid), row.pid) for address in machines.get(number, ()) if times[address] == 1)
     return found
-
-
-def _host(name: str) -> str:
-    """NCCL reports only the part before the first dot (getHostName of src/misc/utils.cc)."""
-    return name.partition(".")[0].lower()
 
 
 Here = list[tuple[int | None, Peer]]

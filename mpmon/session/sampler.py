@@ -60,6 +60,7 @@ class Sampler:
         *,
         now: Callable[[], float],
         host: str,
+        addresses: tuple[str, ...] = (),
         stacks: StackMode = "auto",
         eager: bool = False,
         seconds: float = math.inf,
@@ -76,7 +77,7 @@ class Sampler:
         """
         self._proc = proc
         self._now = now
-        self._host = host
+        self._host, self._addresses = host, addresses
         self._cpus = os.cpu_count() or 1
         self._table = ProcessTable(proc, root_pid)
         self._cgroups = CgroupTable(proc)
@@ -189,8 +190,8 @@ class Sampler:
         pid, start_time = self.root
         looks = self._looks.tables()
         return Snapshot(
-            taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=self._cpus,
-            processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
+            taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, addresses=self._addresses,
+            cpu_count=self._cpus, processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
             blocked=looks.blocked, spots=self._spots.rows, objects=looks.objects, handles=looks.handles,
             outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,

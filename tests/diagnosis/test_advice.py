@@ -74,6 +74,19 @@ def test_items_in_a_feeder_thread_die_with_it(queue: str, told: bool) -> None:
     assert ("SimpleQueue, which has no feeder thread" in said(found)) is told
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_queue_that_a_spawned_process_made_anew(shared: bool) -> None:
+    get = tuple(frame.format("Queue") for frame in GET)
+    rows = (
+        process(), stack("main", *get), holds(ROOT, "pipe:1"), blocked("read", "pipe:1", ran_at=0.0),
+        kernel_object("pipe:1", fill=0, capacity=65536), process(7, parent=ROOT, forked=False), stack("main", *get, pid=7),
+        holds(7, "pipe:2"), blocked("read", "pipe:2", pid=7, ran_at=0.0), kernel_object("pipe:2", fill=0, capacity=65536),
+    )  # fmt: skip
+    found = watched(snapshot(*rows, *([holds(ROOT, "pipe:2", reads=False)] if shared else [])))
+    assert found.findings[0].cause == "queue-empty"
+    assert ("made anew in each process that spawn or forkserver starts" in said(found)) is not shared
+
+
 def forked_into_a_lock() -> tuple[Row, ...]:
     return worker(
         7, "data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="futex",

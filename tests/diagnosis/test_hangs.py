@@ -28,6 +28,8 @@ def test_recorded_case(case: Path) -> None:
     assert last.diagnosis.verdict is Verdict.HUNG, last.diagnosis.because
     finding = last.diagnosis.findings[0]
     assert finding.cause in expected.causes
+    blamed = [frozenset(row.suspects) for row in last.diagnosis.findings if row.suspects]
+    assert len(blamed) == len(set(blamed)), "two findings blame the same threads"
     check_suspects(finding, expected)
     check_lines(finding, expected)
     check_roles(finding, expected)

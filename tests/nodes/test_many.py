@@ -196,7 +196,7 @@ def test_nccl_is_asked_once_for_all_machines(monkeypatch: pytest.MonkeyPatch) ->
             said = [row.problem or "" for row in observation.snapshot.probes if row.name == "NCCL RAS"]
             if any("pid 98 on n9" in problem for problem in said) or len(seen) == ROUNDS + 200:
                 watch.stop()
-    assert any("rank 1 (pid 98 on n9) of communicator 0x2f3a:0x99 is silent" in problem for problem in said), said
+    assert any("rank 1 (pid 98 on n9) of communicator 0x2f3a:0x99:0x7 is silent" in problem for problem in said), said
     assert at[1].count("VERBOSE STATUS") == 1
 
 

@@ -23,12 +23,16 @@ def communicator(
 ) -> dict[str, Any]:
     """As VERBOSE STATUS tells it, with all of its fields."""
     return {
-        "hash": "0x2f3a", "secondary_hash": "0x99", "size": size or len(ranks) + len(missing), "ranks_count": len(ranks),
+        "hash": "0x2f3a", "secondary_hash": "0x99:0x7", "size": size or len(ranks) + len(missing), "ranks_count": len(ranks),
         "missing_ranks_count": len(missing), "ranks": list(ranks), "missing_ranks": list(missing),
     }  # fmt: skip
 
 
-def rank(number: int, pid: int, *, host: str = "host", **counts: int) -> dict[str, Any]:
+ADDRESS = "192.0.2.2"
+"""How NCCL calls a machine: by the address of the interface that it uses."""
+
+
+def rank(number: int, pid: int, *, host: str = ADDRESS, **counts: int) -> dict[str, Any]:
     kinds = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
     return {
         "rank": number, "host": host, "pid": pid, "cuda_dev": number, "nvml_dev": number,
@@ -37,7 +41,7 @@ def rank(number: int, pid: int, *, host: str = "host", **counts: int) -> dict[st
     }  # fmt: skip
 
 
-def missing(number: int, pid: int, *, host: str = "host", dead: bool = False) -> dict[str, Any]:
+def missing(number: int, pid: int, *, host: str = ADDRESS, dead: bool = False) -> dict[str, Any]:
     return {
         "rank": number, "host": host, "pid": pid, "cuda_dev": number, "nvml_dev": number,
         "status": {"unresponsive": not dead, "considered_dead": dead},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import signal
@@ -22,6 +23,9 @@ from mpmon.probes.kernel.holdings import file_name, object_name
 from tests.sleepers import SLEEP, sleeper
 
 NOW = 1_767_002_000.0
+LATE_S = 30.0
+"""More than a loaded machine takes to wake a sleeper."""
+
 STACK = "0x7ffc00001000 0x7f0200000000"
 
 
@@ -200,6 +204,33 @@ def test_when_a_real_sleeper_ran_is_told_alike_for_every_cpu() -> None:
             pytest.skip("this kernel does not tell")
         assert began - 0.1 <= row.ran_at <= time.time()
     assert os.sched_getaffinity(0) == allowed
+
+
+def test_the_deadline_of_a_sleep_is_of_one_moment() -> None:
+    """A thread that sleeps again and again for a millisecond is never said to sleep for longer."""
+    program = "import time; print('ready', flush=True)\nwhile True:\n    time.sleep(0.001)"
+    with sleeper(program) as child:
+        rows = [look(Proc(), child.pid).blocked[child.pid][0] for _ in range(2000)]
+    asleep = [row.wakes_at - NOW for row in rows if row.wakes_at is not None]
+    assert len(asleep) > 100
+    assert max(map(abs, asleep)) < LATE_S
+
+
+class RunsOn(Proc):
+    """A thread that runs whenever it is looked at."""
+
+    def read(self, *parts: str | int, **more: int) -> bytes:
+        if parts[-1] == "schedstat":
+            Path(self.path(*parts)).write_text(f"1000 10 {next(self.count)}\n")
+        return super().read(*parts, **more)
+
+    count = itertools.count()
+
+
+def test_one_that_runs_on_while_it_is_looked_at_is_said_to_run(recorded: Proc) -> None:
+    row = look(RunsOn(recorded.root), 4140).blocked[4140][0]
+    assert (row.state, row.syscall, row.wakes_at) == ("R", "running", None)
+    assert look(recorded, 4140).blocked[4140][0].syscall == "clock_nanosleep"
 
 
 @pytest.mark.parametrize("text", ["running", "", "-1 0x7ffc 0x7f11"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mpmon.probes.nccl_ras import Address, NoAnswer, ask, communicators, dialogue
 from mpmon.probes.nccl_ras.answer import NotUnderstood
-from tests.probes.ras_server import Talk, answer, communicator, missing, rank, ras, says
+from tests.probes.ras_server import ADDRESS, Talk, answer, communicator, missing, rank, ras, says
 
 WELL = answer(communicator(rank(0, 41, AllReduce=6), rank(1, 42, AllReduce=5, Broadcast=1)))
 
@@ -20,9 +20,9 @@ def test_the_whole_dialogue() -> None:
     with ras(says(WELL)) as (address, heard):
         (found,) = communicators(ask(address))
     assert heard == ["connected", "CLIENT PROTOCOL 2", "TIMEOUT 5", "SET FORMAT json", "VERBOSE STATUS"]
-    assert (found.name, found.size, found.missing) == ("0x2f3a:0x99", 2, ())
+    assert (found.name, found.size, found.missing) == ("0x2f3a:0x99:0x7", 2, ())
     assert [(peer.rank, peer.host, peer.pid, peer.issued) for peer in found.peers] == [
-        (0, "host", 41, 6), (1, "host", 42, 6),
+        (0, ADDRESS, 41, 6), (1, ADDRESS, 42, 6),
     ]  # fmt: skip
 
 

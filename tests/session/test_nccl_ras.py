@@ -19,7 +19,7 @@ from mpmon.session.watch import Observer
 from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread
 from tests.diagnosis.gpu_jobs import rounds, synchronize
 from tests.patience import becomes
-from tests.probes.ras_server import answer, communicator, missing, rank, ras, says
+from tests.probes.ras_server import ADDRESS, answer, communicator, missing, rank, ras, says
 
 PIDS = (4110, 4111, 4112)
 C10D = "torch/distributed/distributed_c10d.py"
@@ -40,7 +40,8 @@ JOINS = (
 )  # fmt: skip
 
 HUNG = msgspec.structs.replace(
-    snapshot(*JOINS, *(row for number in range(3) for row in stands(number, "all_reduce"))), host="host.example.org"
+    snapshot(*JOINS, *(row for number in range(3) for row in stands(number, "all_reduce"))),
+    addresses=(ADDRESS, "2001:db8::2"),
 )
 
 
@@ -80,7 +81,7 @@ def test_equal_counts_prove_nothing() -> None:
         status(7, 6, missing=(missing(2, PIDS[2]),)),
         status(7, 6, size=3),
         status(7, 6, more=(rank(2, 9999, AllReduce=7),)),
-        status(7, 6, more=(rank(2, PIDS[2], host="other", AllReduce=7),)),
+        status(7, 6, more=(rank(2, PIDS[2], host="192.0.2.9", AllReduce=7),)),
     ],
     ids=["one does not answer", "one is not told", "another process", "the same number elsewhere"],
 )
@@ -92,30 +93,38 @@ def test_a_rank_that_was_not_heard_is_not_laid_against_others(said: Said) -> Non
 def test_who_does_not_answer_is_told() -> None:
     added = rows(status(7, missing=(missing(1, PIDS[1]), missing(2, PIDS[2], dead=True))), HUNG)
     assert added.records == (), "how far these are nobody knows"
-    assert "rank 2 (pid 4112 on host) of communicator 0x2f3a:0x99 is dead, says NCCL" in added.problem
-    assert "rank 1 (pid 4111 on host) of communicator 0x2f3a:0x99 is silent" in added.problem
+    assert "rank 2 (pid 4112 on 192.0.2.2) of communicator 0x2f3a:0x99:0x7 is dead, says NCCL" in added.problem
+    assert "rank 1 (pid 4111 on 192.0.2.2) of communicator 0x2f3a:0x99:0x7 is silent" in added.problem
     assert {row.table for row in added.unknowns} == {"flight_records"}
 
 
 def test_one_that_is_behind_on_a_machine_that_is_not_looked_at_is_told() -> None:
-    added = rows(status(7, 7, more=(rank(2, 77, host="h9", AllReduce=5),)), HUNG)
+    added = rows(status(7, 7, more=(rank(2, 77, host="192.0.2.9", AllReduce=5),)), HUNG)
     assert added.problem == (
-        "rank 2 (pid 77 on h9) of communicator 0x2f3a:0x99 is behind the others (5 operations issued, others up to 7), "
-        "and not among the visible processes"
+        "rank 2 (pid 77 on 192.0.2.9) of communicator 0x2f3a:0x99:0x7 is behind the others (5 operations issued, others up to "
+        "7), and not among the visible processes"
     )
     assert {row.pid for row in added.records} == {PIDS[0], PIDS[1]}
 
 
-def test_ranks_of_several_machines_are_found_by_host_and_pid() -> None:
-    first, second = PIDS_OF_A_HOST + 12, 2 * PIDS_OF_A_HOST + 12
+def test_ranks_of_several_machines_are_found_by_address_and_pid() -> None:
+    """The third has an address of a container network that the first has, too."""
+    first, second, third = (number * PIDS_OF_A_HOST + 12 for number in (1, 2, 3))
+    network = "172.17.0.2"
     shown = Snapshot(
         taken_at=START, root_pid=1, root_start_time=START, host="h1, h2",
-        processes=(process(first), process(second)),
-        nodes=(Node(host="h1", number=1, taken_at=START), Node(host="h2.cluster", number=2, taken_at=START)),
+        processes=(process(first), process(second), process(third)),
+        nodes=(
+            Node(host="h1", number=1, taken_at=START, addresses=("10.0.0.1", network)),
+            Node(host="h2", number=2, taken_at=START, addresses=("10.0.0.2",)),
+            Node(host="h3", number=3, taken_at=START, addresses=(network,)),
+        ),
     )  # fmt: skip
-    text = answer(communicator(rank(0, 12, host="h1", AllReduce=4), rank(1, 12, host="h2", AllReduce=3)))
+    peers = (("10.0.0.1", 4), ("10.0.0.2", 3), (network, 4))
+    text = answer(communicator(*(rank(at, 12, host=host, AllReduce=issued) for at, (host, issued) in enumerate(peers))))
     added = rows(Said(START, communicators(text)), shown)
     assert {row.pid: row.groups[0].enqueued for row in added.records} == {first: 4, second: 3}
+    assert f"rank 2 (pid 12 on {network})" in added.problem
 
 
 # When it is asked

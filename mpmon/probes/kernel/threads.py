@@ -118,6 +118,9 @@ def _moment(proc: Proc, now: float) -> _Moment:
     return _Moment(proc, now)
 
 
+MOST_TRIES = 3
+"""Most looks at a thread that runs between the beginning and the end of each; then it is one that runs."""
+
 _CPU = 36
 """Position after the name, in proc_pid_stat(5), of the CPU that a thread last ran on."""
 
@@ -172,6 +175,25 @@ class _OneProcess:
         return tuple(row.object for row in locked)
 
     def _thread(self, tid: int, holdings: Holdings, memory: Memory | None) -> Blocked:
+        """One moment of a thread: one that ran in between may have left the call whose arguments were read in its memory."""
+        runs = self._runs(tid)
+        for _ in range(MOST_TRIES):
+            before = runs
+            row, objects = self._look(tid, holdings, memory)
+            runs = self._runs(tid)
+            if memory is None or runs == before:
+                self._objects.update((item.id, item) for item in objects)
+                return row
+        return Blocked(pid=self._pid, tid=tid, state="R", syscall="running")
+
+    def _runs(self, tid: int) -> bytes | None:
+        """The number of times the thread has run; `None` on a kernel that does not count them."""
+        try:
+            return self._proc.read(self._pid, "task", tid, "schedstat").rpartition(b" ")[2]
+        except OSError:
+            return None
+
+    def _look(self, tid: int, holdings: Holdings, memory: Memory | None) -> tuple[Blocked, list[KernelObject]]:
         pid = holdings.pid
         stat = self._proc.read(pid, "task", tid, "stat")
         fields = stat[stat.rindex(b")") + 2 :].split()
@@ -182,13 +204,12 @@ class _OneProcess:
         timeout = call.timeout()
         wchan = self._wchan(pid, tid)
         found = list(self._waits_on(tid, call, state, wchan or ""))
-        for item in found:
-            self._objects[item.id] = item
-        return Blocked(
+        row = Blocked(
             pid=pid, tid=tid, state=state, syscall=name, args=args, wchan=wchan,
             ran_at=ran_at, timeout_s=timeout, wakes_at=self._clocks.wakes_at(call, ran_at),
             waits_on=tuple(item.id for item in found), writes=call.writes(),
         )  # fmt: skip
+        return row, found
 
     def _waits_on(self, tid: int, call: Call, state: str, wchan: str) -> Iterator[KernelObject]:
         if state not in "SD" or not call.args:
