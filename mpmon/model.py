@@ -996,7 +996,7 @@ class Node(Row, frozen=True, kw_only=True):
     later_s: float = 0.0
     """Shift added to its times so that they align with the other machines."""
     cpu_count: int = 1
-    addresses: tuple[str, ...] = ()
+    addresses: tuple[str, ...] | None = None
     """As in `Snapshot`."""
     problem: str | None = None
     """Why nothing is known of it at the moment: `does not answer`."""
@@ -1091,8 +1091,8 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     root_pid: Pid
     root_start_time: Moment
     host: str = ""
-    addresses: tuple[str, ...] = ()
-    """IP addresses of the machine's network interfaces, without loopback; empty if they were not read."""
+    addresses: tuple[str, ...] | None = None
+    """IP addresses of the machine's network interfaces, without loopback; `None` if they were not read."""
     cpu_count: int = 1
     processes: tuple[Process, ...] = ()
     threads: tuple[Thread, ...] = ()

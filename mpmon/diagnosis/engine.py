@@ -79,6 +79,10 @@ def _judged(job: JobState) -> Diagnosis:
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     asked += [key for goal in asked for key in _looked_after(job, graph, goal) if key not in goals]
     closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(job, graph, closed)]
+    # One who is stuck by itself, and for whom another goal waits, is the end of that one's chain.
+    alone = {closed.goal for closed in closed_sets if closed.members == closed.root_blockers == (closed.goal,)}
+    awaited = {key for closed in closed_sets for key in closed.members if key != closed.goal}
+    closed_sets = [closed for closed in closed_sets if closed.goal not in alone & awaited]
     closed_sets += lost_requests(job, graph, goals)
     own = own_requests(job, graph, goals)
     # Whoever waits together with these, waits because of them.

@@ -147,6 +147,8 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """The waiter polls: that it runs is no progress, and it waits for as long as its targets stand still."""
     of_end: bool = False
     """The waiter waits for the targets to end."""
+    of_data: bool = False
+    """The waiter waits for data that one of the targets would send."""
     idle_s: float | None = None
     """Seconds (a lower bound) for which the possible helpers have been idle, whatever the waiter did meanwhile; `None` if
     that was not checked.
@@ -435,13 +437,17 @@ class Graph:
             return None
         targets = list(itertools.islice(self._stuck_targets(key, progressing), FEW))
         if not node.edge.every and not exact_only and len(targets) < FEW:
-            targets = [target for target in targets if not self._comes_after(target, targets)]
+            among = None if node.edge.of_data else set(targets)
+            targets = [target for target in targets if not self._comes_after(target, among, progressing)]
         return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None
 
-    def _comes_after(self, target: ThreadKey, others: list[ThreadKey]) -> bool:
-        """The target waits for one of `others` to end, and that one could help as long as it lives."""
+    def _comes_after(self, target: ThreadKey, others: set[ThreadKey] | None, progressing: set[ThreadKey]) -> bool:
+        """The target waits for the end of a stuck thread, one of `others` if given, so it sends nothing before that one has
+        moved. One that waits for an end instead of making room is another matter: it is what the writer needs.
+        """
         edge = self.node(target).edge
-        return edge is not None and edge.of_end and len(edge.targets) == 1 and edge.targets[0] in others
+        ends = edge.targets[0] if edge and edge.of_end and len(edge.targets) == 1 else None
+        return isinstance(ends, tuple) and (ends not in progressing if others is None else ends in others)
 
 
 class _Shared:

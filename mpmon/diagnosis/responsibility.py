@@ -37,6 +37,7 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
+from mpmon.diagnosis.edges.objects import putters
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.frames import in_call
@@ -329,11 +330,20 @@ def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
 
 
 def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
-    """The members that wait for items, if every possible producer waits for them to end."""
+    """The members that wait for items, if every possible producer waits for them to end; of a server and its clients, the
+    server.
+    """
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
-    return readers if whole and readers and enders else []
+    return (asked_by_all(stuck) or readers) if whole and readers and enders else []
+
+
+def asked_by_all(stuck: StuckSet) -> list[ThreadKey]:
+    """The server that waits for a request from any of several clients, all of which wait for its answer; else nobody."""
+    readers, served = stuck.members_in(Wait.QUEUE_GET), hub(stuck)
+    clients = [key for key in readers if key not in served]
+    return served if len(clients) > 1 and set(served) < set(readers) else []
 
 
 def exchanging(stuck: StuckSet) -> list[ThreadKey]:
@@ -388,11 +398,16 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
-    """Those without whom a member cannot go on. An event loop whose tasks await no connection serves whoever comes."""
+    """Those without whom a member cannot go on: of all that may put into a queue, the one that was seen to. An event loop
+    whose tasks await no connection serves whoever comes.
+    """
     edge, tasks = stuck.graph.node(key).edge, stuck.job.known_tasks(key)
-    if tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks)):
+    if edge is None or (tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks))):
         return frozenset()
-    return frozenset(edge.targets) if edge and (edge.every or len(edge.targets) == 1) else frozenset()
+    put = putters(stuck.job, stuck.job.waits_on(key)) or ()
+    one = [target for target in edge.targets if isinstance(target, tuple) and target[0] in put]
+    needed = one if len(one) == 1 else edge.targets
+    return frozenset(needed) if edge.every or len(needed) == 1 else frozenset()
 
 
 def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:

@@ -326,7 +326,7 @@ MOST_NAMED = 4
 
 
 def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
-    cpus, addresses = (part.snapshot.cpu_count, part.snapshot.addresses) if part.snapshot else (1, ())
+    cpus, addresses = (part.snapshot.cpu_count, part.snapshot.addresses) if part.snapshot else (1, None)
     return Node(host=host.name, number=host.number, taken_at=taken_at, offset_s=part.offset_s, later_s=part.later_s,
                 cpu_count=cpus, addresses=addresses, problem=part.problem, commands=part.commands, state=part.state,
                 heard_at=part.heard_at, version=part.version, ranks=part.ranks, rights=part.rights)  # fmt: skip

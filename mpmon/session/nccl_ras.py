@@ -166,7 +166,8 @@ def _by_address(snapshot: Snapshot) -> dict[tuple[str, int], int]:
 
     NCCL calls a machine by the address of the interface that it uses (the field `host` of NCCL 2.28.9).
     """
-    machines = {row.number: row.addresses for row in snapshot.nodes} or {0: snapshot.addresses}
+    rows = [(row.number, row.addresses) for row in snapshot.nodes] or [(0, snapshot.addresses)]
+    machines = {number: addresses or () for number, addresses in rows}
     times = Counter(address for addresses in machines.values() for address in addresses)
     found: dict[tuple[str, int], int] = {}
     for row in snapshot.processes:

@@ -60,7 +60,7 @@ class Sampler:
         *,
         now: Callable[[], float],
         host: str,
-        addresses: tuple[str, ...] = (),
+        addresses: tuple[str, ...] | None = None,
         stacks: StackMode = "auto",
         eager: bool = False,
         seconds: float = math.inf,

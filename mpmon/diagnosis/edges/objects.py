@@ -42,7 +42,12 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     strangers = _strangers(job, objects, writes=writes)
     # If only external processes have the other end, exited relatives had no part in it.
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
-    if ends and not writes and _was_read_by_ended(job, objects):
+    put = putters(job, objects)
+    asked = _answers(job, key, _threads(ends)) if put is None and not writes else []
+    # Of a living producer, or of one who is asked, those that ended without an error owe nothing.
+    served = bool(asked) or any(pid in (put or ()) for pid, _ in _threads(ends))
+    ends = dict.fromkeys(asked) or ends
+    if not writes and (served or _was_read_by_ended(job, objects)):
         dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
@@ -56,7 +61,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
         basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
-        return WaitEdge((*ends, *dead, *strangers), basis=basis, words=words, evidence=evidence)
+        return WaitEdge((*ends, *dead, *strangers), basis=basis, of_data=not writes, words=words, evidence=evidence)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
@@ -110,6 +115,20 @@ def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
     return any(
         queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in job.snapshot.queues
     )
+
+
+def putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
+    """Who was seen to put into the queue that one of these is the pipe of; `None` if none is that of a queue."""
+    names = {item.id for item in objects}
+    rows = [queue for queue in job.snapshot.queues if queue.object in names]
+    return frozenset(pid for queue in rows for pid in queue.putters) if rows else None
+
+
+def _answers(job: JobState, key: ThreadKey, ends: list[ThreadKey]) -> list[ThreadKey]:
+    """Of those who may send the message, the ones that wait for items of a queue into which the waiter puts: it has asked
+    them, and the others have merely inherited the connection.
+    """
+    return [end for end in ends if end[0] != key[0] and key[0] in (putters(job, job.waits_on(end)) or ())]
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:

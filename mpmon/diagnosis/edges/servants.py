@@ -29,6 +29,10 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The worker with the next batch in order; else all workers that have work, since the others are legitimately idle."""
     if has_mail(job, key):
         return None
+    if pinning := _pinning(job, key):
+        return WaitEdge(
+            pinning, basis=Basis.FRAMES, words=f"its batch, which thread {job.thread_name(pinning[0])} pins"
+        )
     workers = _loader_workers(job, key)
     awaited = _awaited_worker(job, key, workers)
     busy = list(busy_threads(job, workers))
@@ -48,6 +52,22 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not workers:
         return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
     return _lost_batch(job, workers, awaited)
+
+
+def _pinning(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
+    """The loader's thread that copies batches to pinned memory, blocked in that, or in the batch's own `pin_memory()`, rather
+    than waiting for the next batch of the workers (torch/utils/data/_utils/pin_memory.py).
+    """
+    others = (other for other in job.threads(key[0]) if other != key)
+    stacks = ((other, stack) for other in others if (stack := job.stacks.get(other)))
+    return tuple(
+        other
+        for other, stack in stacks
+        if has(stack, *_PINS) and has(stack, _PINS[0], ("pin_memory",)) and job.motion(other) is not Motion.PROGRESSING
+    )
+
+
+_PINS = ("torch/utils/data/_utils/pin_memory.py", ("_pin_memory_loop",))
 
 
 def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitEdge:

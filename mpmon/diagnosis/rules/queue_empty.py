@@ -16,7 +16,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
-from mpmon.diagnosis.responsibility import those_gone
+from mpmon.diagnosis.responsibility import asked_by_all, those_gone
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -98,6 +98,8 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         return None
     if not readers or not others or len(readers) + len(others) + len(served) < len(stuck.closed.members):
         return None
+    if (server := asked_by_all(stuck)) and not calls:
+        return _wants_more(stuck, server[0], [key for key in readers if key not in server])
     names = several([stuck.job.role(key[0]).name for key in readers])
     waits = several([f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}" for key in others])
     ended = put_by_ended(stuck.job, readers[0])
@@ -112,6 +114,20 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         f"{stuck.at(readers[0])}, {left} would put anything: {waits}",
         evidence=(*evidence_of(stuck.job, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
         advice=(*advice_on(stuck.job, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) -> Match:
+    """A server that collects requests wants one more, and all its clients wait for its answers."""
+    names = several([stuck.job.role(key[0]).name for key in clients])
+    return Match(
+        summary=f"{stuck.job.role(server[0]).name} waits for {stuck.wait_state(server).words}{stuck.at(server)}, but all who "
+        f"could put one wait for its answers: {names}",
+        evidence=stuck.edge_evidence(),
+        advice=(
+            "Let it answer what it has after a while: get(timeout=…) instead of waiting for a fixed number of requests.",
+        ),
         certainty=Certainty.LIKELY,
     )
 

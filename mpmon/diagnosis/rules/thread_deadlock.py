@@ -19,7 +19,7 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
 _BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
-_OF_POOLS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.JOIN_PROCESS})
+_HANDED_OVER = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS})
 
 
 def match(stuck: StuckSet) -> Match | None:
@@ -63,9 +63,9 @@ def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
 
 
 def _waits_for_thread(stuck: StuckSet, key: ThreadKey) -> bool:
-    """Its kind of wait exists only between threads; or a thread of its own process has to deliver a pool's result or end."""
+    """Its kind of wait exists only between threads; or a thread of its own process has to deliver a result, a batch or an end."""
     kind, targets = stuck.wait_state(key).kind, stuck.targets(key)
-    handed_over = kind in _OF_POOLS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
+    handed_over = kind in _HANDED_OVER and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
     return kind in _BETWEEN_THREADS or handed_over
 
 
