@@ -110,7 +110,19 @@ def _looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKe
 
 def _is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
     """The goal legitimately waits for an external event that may never come."""
-    return _only_serves(job, graph, closed) or _only_prompts(job, graph, closed) or _only_sleeps(job, graph, closed)
+    rests = _only_sleeps(job, graph, closed) or _only_watches_flag(job, closed)
+    return rests or _only_serves(job, graph, closed) or _only_prompts(job, graph, closed)
+
+
+def _only_watches_flag(job: JobState, closed: Closed) -> bool:
+    """All members wait in the same pipe, each with a time limit: none of them sends the others anything through it, so it is
+    a flag that would end them, and they look for work between.
+    """
+    waits = [(job.wait_state(key).kind, pause_s(job.blocked.get(key))) for key in closed.members]
+    if len(waits) < 2 or any(kind is not Wait.POLL or pause is None for kind, pause in waits):
+        return False
+    pipes = {item.id for key in closed.members for item in job.waits_on(key)}
+    return len(pipes) == 1 and all(isinstance(root, tuple) for root in closed.root_blockers)
 
 
 def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:

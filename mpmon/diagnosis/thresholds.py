@@ -107,6 +107,11 @@ scheduler with a job every 20 seconds was called hung for three of them. Recordi
 least, 0 unbounded.
 """
 
+SAME_LIMIT_SHARE = 0.05
+"""Two time limits that differ by less than this share are the same one, renewed; a scheduler's differ by its jobs.
+Recordings: 0 halved, 0 doubled, 1 at the least, 1 unbounded.
+"""
+
 SOON_S = 120.0
 """A sleep that ends within so many seconds is a pause, not a hang. Recordings: 0 halved, 0 doubled, 6 at the least, 15
 unbounded.

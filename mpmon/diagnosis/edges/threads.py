@@ -15,9 +15,9 @@ from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S
+from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE
 from mpmon.diagnosis.waits import Wait
-from mpmon.model import Frame, LockUse
+from mpmon.model import Blocked, Frame, LockUse
 
 
 def gil_owner(job: JobState, key: ThreadKey) -> ThreadKey | None:
@@ -236,11 +236,20 @@ def _is_looked_after(job: JobState, key: ThreadKey) -> bool:
 
 
 def takes_up_again(job: JobState, key: ThreadKey) -> bool:
-    """The thread was found in the same wait before it last ran, so it renews that wait."""
+    """The thread was found in the same wait before it last ran, so it renews that wait. One with another time limit is not the
+    same: a scheduler waits until its next job is due.
+    """
     past, blocked, wait_state = job.thread_history(key), job.blocked.get(key), job.wait_state(key)
     ran_at = blocked.ran_at if blocked else None
-    before = [sample.wait_state for sample in past.samples if ran_at is not None and sample.at < ran_at] if past else []
-    return any(row.kind is wait_state.kind and row.words == wait_state.words for row in before)
+    before = [sample for sample in past.samples if ran_at is not None and sample.at < ran_at] if past else []
+    same = [row for row in before if (row.wait_state.kind, row.wait_state.words) == (wait_state.kind, wait_state.words)]
+    return any(_lasts_as_long(row.blocked, blocked) for row in same)
+
+
+def _lasts_as_long(one: Blocked | None, other: Blocked | None) -> bool:
+    """Two waits have the same time limit, as far as it is known."""
+    first, second = pause_s(one), pause_s(other)
+    return first is None or second is None or abs(first - second) <= max(first, second) * SAME_LIMIT_SHARE
 
 
 def _gives_up(job: JobState, key: ThreadKey) -> bool:
