@@ -194,7 +194,7 @@ def is_other_program(stuck: StuckSet) -> bool:
     return in_file and stuck.root not in stuck.job.stacks
 
 
-_LOST = frozenset({Absent.ITEM_LOST, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
+_LOST = frozenset({Absent.ITEM_LOST, Absent.NOT_SENT, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
 """Reasons that concern a pool's workers, wherever the pool's caller waits."""
 
 

@@ -42,6 +42,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     strangers = _strangers(job, objects, writes=writes)
     # If only external processes have the other end, exited relatives had no part in it.
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if not writes and (keeper := _keeps_items(job, key, objects)):
+        return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
     put = putters(job, objects)
     asked = _answers(job, key, _threads(ends)) if put is None and not writes else []
     # Of a living producer, or of one who is asked, those that ended without an error owe nothing.
@@ -115,6 +117,23 @@ def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
     return any(
         queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in job.snapshot.queues
     )
+
+
+def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject]) -> NoReleaser | None:
+    """Items of the queue are still in the memory of the process that put them, which has no feeder thread to send them: a
+    library such as gevent has replaced threads by something that runs only while the program waits in the library.
+    """
+    names = {item.id for item in objects}
+    for queue in job.snapshot.queues:
+        alive = [pid for pid in queue.putters if pid != key[0] and job.is_alive(pid)]
+        if queue.object not in names or not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
+            continue
+        stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
+        if job.has_frames(alive[0]) and not any(stack and has(stack, QUEUES_FILE, ("_feed",)) for stack in stacks):
+            count = f"{queue.items} item{'s' * (queue.items > 1)}"
+            why = f"{count} that {job.role(alive[0]).name} put are still in its memory, and it has no thread that would send them"
+            return NoReleaser(why, (alive[0],), Absent.NOT_SENT)
+    return None
 
 
 def putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:

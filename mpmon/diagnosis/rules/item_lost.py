@@ -38,6 +38,10 @@ _ADVICE = {
         "Search the job's standard error for QueueFeederThread: the item could not be pickled or sent.",
         "Raise the limit of open files (ulimit -n), or torch.multiprocessing.set_sharing_strategy('file_system').",
     ),
+    Absent.NOT_SENT: (
+        "If a library replaces threads by tasks of its own (gevent.monkey.patch_all), let it leave threads alone (thread=False).",
+        "Or use SimpleQueue or a Pipe, which send in the calling thread.",
+    ),
     Absent.NOT_WOKEN: (
         "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",
         "PYTHONASYNCIODEBUG=1 turns a direct call, which does not wake the loop, into an error.",
