@@ -52,7 +52,7 @@ from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.queue_ledgers import owing, put_by_ended
-from mpmon.diagnosis.roles import POOL_WORKERS
+from mpmon.diagnosis.roles import POOL_WORKERS, WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
 from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, context, in_barrier, in_own_code
 
@@ -433,10 +433,21 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     outside = [key for key in stuck.closed.core if key not in inside]
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
         return []
+    if resting := _resting_siblings(stuck, inside):
+        return resting
     targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
     alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
     only_join = all(key in alike or stuck.wait_state(key).kind in ENDS for key in outside)
     return (alike or outside) if only_join else []
+
+
+def _resting_siblings(stuck: StuckSet, inside: list[ThreadKey]) -> list[ThreadKey]:
+    """Workers of the same pool or loader as those in the barrier that share it, and wait for work."""
+    roles = [stuck.job.role(pid) for pid, _ in inside]
+    families = {(role.kind, role.parent) for role in roles if role.kind in WORKERS}
+    others = dict.fromkeys(target for key in inside for target in stuck.targets(key) if isinstance(target, tuple))
+    alike = [key for key in others if (stuck.job.role(key[0]).kind, stuck.job.role(key[0]).parent) in families]
+    return [key for key in alike if stuck.wait_state(key).idle]
 
 
 _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})

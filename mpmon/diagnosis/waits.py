@@ -97,7 +97,11 @@ def _from_frames(stack: Stack) -> WaitState | None:
                 inner_wins = best and (
                     (pattern.encloses and best.kind is found.kind) or (best.kind, found.kind) in _INNER_WINS
                 )
-                best = best if inner_wins else found
+                if best and inner_wins:
+                    # A barrier between processes waits in an event, which is only how it is made.
+                    best = msgspec.structs.replace(best, words=found.words) if pattern.called else best
+                else:
+                    best = found
                 break
         called = function
     return best

@@ -11,6 +11,7 @@ LIBRARY = Library(
         # Cancelling a timer sets the event that its thread waits for.
         waits(Wait.TIMER, "/threading.py", "run", "a timer's time to come", called="wait"),
         waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a thread queue"),
+        waits(Wait.CONDITION, "/threading.py", "wait", "the others at a barrier", called="_wait"),
         waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "a threading event"),
     ),
     polls=(polls(Wait.CONDITION, "is_set", "an event"),),

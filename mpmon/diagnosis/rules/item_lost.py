@@ -20,7 +20,7 @@ from mpmon.diagnosis.job_state import COMES_BY_READING
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, in_barrier
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
@@ -80,13 +80,25 @@ def _never_set(stuck: StuckSet) -> Match | None:
         # It would be set once a message was sent or received: a mutual wait, not a lost item.
         return None
     names = several([stuck.job.role(key[0]).name for key in waiting])
+    waits = f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.wait_state(waiting[0]).words}{stuck.at(waiting[0])}"
+    at_barrier = all(in_barrier(stuck.job.stacks.get(key)) for key in waiting)
     return Match(
-        summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.wait_state(waiting[0]).words}"
-        f"{stuck.at(waiting[0])} that nobody can set any more: every process that shares it is waiting too or has ended",
+        summary=f"{waits}, but every other process that shares it waits for them or has ended: it is made for more parties "
+        "than there are"
+        if at_barrier
+        else f"{waits} that nobody can set any more: every process that shares it is waiting too or has ended",
         evidence=stuck.edge_evidence(),
-        advice=(
-            "Find out who should have set or notified it: that happened before anyone waited, or never.",
-            "Test the condition in a loop under its lock (wait_for), and give the wait a timeout.",
-        ),
+        advice=_OF_BARRIER if at_barrier else _OF_EVENT,
         certainty=Certainty.LIKELY,
     )
+
+
+_OF_BARRIER = (
+    "Compare the number of parties with the processes that really start: a pool may start fewer workers than its size.",
+    "Call Barrier.abort() when a party leaves, and give wait() a timeout.",
+)
+
+_OF_EVENT = (
+    "Find out who should have set or notified it: that happened before anyone waited, or never.",
+    "Test the condition in a loop under its lock (wait_for), and give the wait a timeout.",
+)

@@ -14,7 +14,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility import is_client, unfinished_tasks
+from mpmon.diagnosis.responsibility import absent_party, is_client, unfinished_tasks
 from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
 
 CAUSE = "worker-stuck"
@@ -23,7 +23,7 @@ NEEDS = frozenset({"stacks"})
 
 def match(stuck: StuckSet) -> Match | None:
     """The root is a worker inside the code it was asked to run, or such code waits for the clients that requested it."""
-    if tasks := unfinished_tasks(stuck):
+    if (tasks := unfinished_tasks(stuck)) and not absent_party(stuck):
         return _wait_for_clients(stuck, tasks)
     if part(stuck) is not Part.WORKER:
         return None
