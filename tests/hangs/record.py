@@ -44,6 +44,7 @@ from typing import final
 
 import msgspec
 
+from mpmon.probes.machine import addresses
 from tests.hangs.expected import HOME, Expected, to_toml
 
 SETTLES_WITHIN_S = 60.0
@@ -250,10 +251,7 @@ def _names(job: Job) -> dict[str, str]:
     names[f'"host":"{host}"'] = '"host":"host"'
     if len(host) >= 5:
         names[host] = "host"
-    with contextlib.suppress(OSError):
-        addresses = {str(row[4][0]) for row in socket.getaddrinfo(host, None)}
-        names |= {address: "192.0.2.1" for address in addresses if not address.startswith(("127.", "::1"))}
-    return names
+    return names | {address: "2001:db8::1" if ":" in address else "192.0.2.1" for address in addresses()}
 
 
 def _gpu_names(facts: bytes) -> dict[str, str]:
