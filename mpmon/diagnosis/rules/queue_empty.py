@@ -48,8 +48,6 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
     """Each process waits for an item from another, and all queues are empty: which one owes an item cannot be seen."""
-    if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in readers):
-        return None
     if (
         len(readers) < 2
         or crashed_mates(stuck)
@@ -91,6 +89,9 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     readers = [key for key in asking if calls.get(key, "get") == "get"]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     others = those_who_only_wait(stuck)
+    if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in stuck.root_blockers):
+        # Calls in a circle, each over a connection of its own, whoever waits for their end.
+        return None
     if len(readers) == len(stuck.closed.members) and not calls:
         return _ring(stuck, readers)
     if stuck.in_handler:
