@@ -13,7 +13,7 @@ from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, opens_pipe
 from mpmon.model import Stack
 
 Advice = Callable[[JobState, Finding], str | None]
@@ -165,6 +165,16 @@ def _in_own_queue(job: JobState, pid: int) -> str | None:
     return None
 
 
+def named_pipe(job: JobState, finding: Finding) -> str | None:
+    """A suspect opens a named pipe, which waits until its other end is opened, fifo(7)."""
+    if not any(opens_pipe(job.blocked.get((row.pid, row.tid or row.pid))) for row in finding.suspects):
+        return None
+    return (
+        "Opening a named pipe waits until another process opens its other end: look for the process that should, and open "
+        "several pipes in the same order on both sides."
+    )
+
+
 def _receivers(job: JobState, finding: Finding) -> set[int]:
     """The processes of the finding that are rebuilding a tensor."""
     files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
@@ -182,6 +192,7 @@ ADVICE: tuple[Advice, ...] = (
     items_of_the_feeder,
     sender_of_tensors,
     queue_of_its_own,
+    named_pipe,
     more_workers_than_cpus,
 )
 

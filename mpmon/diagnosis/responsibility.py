@@ -37,7 +37,7 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
-from mpmon.diagnosis.edges.objects import putters
+from mpmon.diagnosis.edges.objects import asked
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.frames import in_call
@@ -398,15 +398,14 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
-    """Those without whom a member cannot go on: of all that may put into a queue, the one that was seen to. An event loop
-    whose tasks await no connection serves whoever comes.
+    """Those without whom a member cannot go on: of all that have the other end, the one that is seen to be meant. An event
+    loop whose tasks await no connection serves whoever comes.
     """
     edge, tasks = stuck.graph.node(key).edge, stuck.job.known_tasks(key)
     if edge is None or (tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks))):
         return frozenset()
-    put = putters(stuck.job, stuck.job.waits_on(key)) or ()
-    one = [target for target in edge.targets if isinstance(target, tuple) and target[0] in put]
-    needed = one if len(one) == 1 else edge.targets
+    meant = asked(stuck.job, key, (target for target in edge.targets if isinstance(target, tuple)))
+    needed = meant if len(meant) == 1 else edge.targets
     return frozenset(needed) if edge.every or len(needed) == 1 else frozenset()
 
 

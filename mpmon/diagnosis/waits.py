@@ -194,11 +194,18 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
         return WaitState(Wait.SOCKET, "a socket")
     if not _EVENTS.isdisjoint(kinds):
         return WaitState(Wait.POLL, "events")
+    if opens_pipe(blocked):
+        return WaitState(Wait.FILE, "opening a named pipe")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
         return WaitState(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in _POLLS:
         return WaitState(Wait.POLL, "events")
     return WaitState(Wait.UNKNOWN, name or "unknown")
+
+
+def opens_pipe(blocked: Blocked | None) -> bool:
+    """The thread is in open(2) of a named pipe, by its kernel function (fs/pipe.c)."""
+    return blocked is not None and blocked.wchan == "wait_for_partner"
 
 
 def _prompts(blocked: Blocked) -> bool:

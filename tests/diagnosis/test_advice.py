@@ -87,6 +87,14 @@ def test_a_queue_that_a_spawned_process_made_anew(shared: bool) -> None:
     assert ("made anew in each process that spawn or forkserver starts" in said(found)) is not shared
 
 
+@pytest.mark.parametrize(("wchan", "told"), [("wait_for_partner", True), ("folio_wait_bit_common", False)])
+def test_a_worker_that_opens_a_named_pipe(wchan: str, told: bool) -> None:
+    frames = ("data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop")
+    found = job(trainer(), worker(7, *frames, syscall="openat", waits_on="futex:7:0x1", wchan=wchan))
+    assert found.findings[0].cause == "worker-stuck"
+    assert ("Opening a named pipe waits" in said(found)) is told
+
+
 def forked_into_a_lock() -> tuple[Row, ...]:
     return worker(
         7, "data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="futex",

@@ -65,7 +65,7 @@ from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.shapes import in_task
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
-from mpmon.diagnosis.waits import Wait, context, polled
+from mpmon.diagnosis.waits import Wait, context, opens_pipe, polled
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
@@ -147,7 +147,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         polls = status is Status.LEAF and motion is Motion.POLLING
         # A polling thread with a file open that another process has locked is trying to get the lock.
         edge = file_lock(job, key) if polls and job.locks_of_others(key[0]) else None
-        edge = _other_opener(job, key) if status is Status.LEAF and _opens_pipe(job, key) else edge
+        edge = _other_opener(job, key) if status is Status.LEAF and opens_pipe(job.blocked.get(key)) else edge
         return Node(key, Status.WAITS, edge) if edge else Node(key, status)
     if key not in job.stacks and wait_state.kind in _NEED_FRAMES and not job.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
@@ -198,16 +198,12 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
     return may_give_up([sample for sample in past.samples if sample.at > job.stands_since(key)], stack.limits)
 
 
-def _opens_pipe(job: JobState, key: ThreadKey) -> bool:
-    """The thread is in open(2) of a named pipe, by its kernel function (fs/pipe.c)."""
-    row = job.blocked.get(key)
-    return row is not None and row.wchan == "wait_for_partner"
-
-
 def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Opening a named pipe waits until the other end is opened, fifo(7): any user program that makes progress may do so."""
     mains = ((pid, pid) for pid in job.processes if pid != key[0] and not job.is_foreign(pid))
-    others = [main for main in mains if job.role(main[0]).kind not in SERVICE_ROLES and not _opens_pipe(job, main)]
+    others = [
+        main for main in mains if job.role(main[0]).kind not in SERVICE_ROLES and not opens_pipe(job.blocked.get(main))
+    ]
     users = [
         main for main in others if (stack := job.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)
     ]

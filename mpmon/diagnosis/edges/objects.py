@@ -44,11 +44,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
     if not writes and (keeper := _keeps_items(job, key, objects)):
         return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
-    put = putters(job, objects)
-    asked = _answers(job, key, _threads(ends)) if put is None and not writes else []
-    # Of a living producer, or of one who is asked, those that ended without an error owe nothing.
-    served = bool(asked) or any(pid in (put or ()) for pid, _ in _threads(ends))
-    ends = dict.fromkeys(asked) or ends
+    # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
+    served = bool(asked(job, key, _threads(ends)))
     if not writes and (served or _was_read_by_ended(job, objects)):
         dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
@@ -128,6 +125,15 @@ def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject])
         alive = [pid for pid in queue.putters if pid != key[0] and job.is_alive(pid)]
         if queue.object not in names or not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
             continue
+        readers = {pid for (pid, _), row in job.blocked.items() if queue.object in row.waits_on and not row.writes}
+        others = {row.pid for row in job.holders.get(queue.object, ()) if row.writes} - {
+            alive[0],
+            *readers,
+            *queue.getters,
+        }
+        if others:
+            # One that has put nothing so far may yet do so.
+            continue
         stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
         if job.has_frames(alive[0]) and not any(stack and has(stack, QUEUES_FILE, ("_feed",)) for stack in stacks):
             count = f"{queue.items} item{'s' * (queue.items > 1)}"
@@ -136,18 +142,23 @@ def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject])
     return None
 
 
-def putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
+def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[ThreadKey]:
+    """Of those who may send what a thread waits for, the ones that are seen to be meant to: for a queue, those that have put
+    into it; for a connection, those that wait for items of a queue into which the thread's process puts. The others have
+    merely inherited it, or may act for these.
+    """
+    others = [end for end in ends if end[0] != key[0]]
+    put = _putters(job, job.waits_on(key))
+    if put is not None:
+        return [end for end in others if end[0] in put]
+    return [end for end in others if key[0] in (_putters(job, job.waits_on(end)) or ())]
+
+
+def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
     """Who was seen to put into the queue that one of these is the pipe of; `None` if none is that of a queue."""
     names = {item.id for item in objects}
     rows = [queue for queue in job.snapshot.queues if queue.object in names]
     return frozenset(pid for queue in rows for pid in queue.putters) if rows else None
-
-
-def _answers(job: JobState, key: ThreadKey, ends: list[ThreadKey]) -> list[ThreadKey]:
-    """Of those who may send the message, the ones that wait for items of a queue into which the waiter puts: it has asked
-    them, and the others have merely inherited the connection.
-    """
-    return [end for end in ends if end[0] != key[0] and key[0] in (putters(job, job.waits_on(end)) or ())]
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
