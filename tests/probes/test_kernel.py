@@ -219,10 +219,9 @@ def test_the_deadline_of_a_sleep_is_of_one_moment() -> None:
 class RunsOn(Proc):
     """A thread that runs whenever it is looked at."""
 
-    def read(self, *parts: str | int, **more: int) -> bytes:
-        if parts[-1] == "schedstat":
-            Path(self.path(*parts)).write_text(f"1000 10 {next(self.count)}\n")
-        return super().read(*parts, **more)
+    def reread(self, path: str) -> bytes:
+        Path(path).write_text(f"1000 10 {next(self.count)}\n")
+        return super().reread(path)
 
     count = itertools.count()
 

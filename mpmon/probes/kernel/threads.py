@@ -176,20 +176,31 @@ class _OneProcess:
 
     def _thread(self, tid: int, holdings: Holdings, memory: Memory | None) -> Blocked:
         """One moment of a thread: one that ran in between may have left the call whose arguments were read in its memory."""
-        runs = self._runs(tid)
-        for _ in range(MOST_TRIES):
-            before = runs
-            row, objects = self._look(tid, holdings, memory)
-            runs = self._runs(tid)
-            if memory is None or runs == before:
-                self._objects.update((item.id, item) for item in objects)
-                return row
+        if memory is None:
+            return self._noted(*self._look(tid, holdings, memory))
+        counter = self._proc.path(self._pid, "task", tid, "schedstat")
+        stays = self._proc.kept(counter) is not None
+        try:
+            runs = self._runs(counter)
+            for _ in range(MOST_TRIES):
+                before = runs
+                row, objects = self._look(tid, holdings, memory)
+                runs = self._runs(counter)
+                if runs == before:
+                    return self._noted(row, objects)
+        finally:
+            if not stays:
+                self._proc.forget(counter)
         return Blocked(pid=self._pid, tid=tid, state="R", syscall="running")
 
-    def _runs(self, tid: int) -> bytes | None:
+    def _noted(self, row: Blocked, objects: Iterable[KernelObject]) -> Blocked:
+        self._objects.update((item.id, item) for item in objects)
+        return row
+
+    def _runs(self, counter: str) -> bytes | None:
         """The number of times the thread has run; `None` on a kernel that does not count them."""
         try:
-            return self._proc.read(self._pid, "task", tid, "schedstat").rpartition(b" ")[2]
+            return self._proc.reread(counter).rpartition(b" ")[2]
         except OSError:
             return None
 
