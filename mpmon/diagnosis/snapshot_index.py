@@ -27,6 +27,7 @@ from mpmon.model import (
     Mount,
     NativeStack,
     Process,
+    QueueState,
     SemaphoreUse,
     Snapshot,
     Stack,
@@ -244,6 +245,11 @@ class SnapshotIndex:
     def silent_mounts(self) -> dict[str, Mount]:
         """File systems whose server does not respond, by the id of the object that threads wait on."""
         return {f"mount:{row.device}": row for row in self.snapshot.mounts if row.unanswered_since is not None}
+
+    @cached_property
+    def queues(self) -> dict[str, QueueState]:
+        """Queues of multiprocessing by their pipe."""
+        return {row.object: row for row in self.snapshot.queues}
 
     @cached_property
     def holders(self) -> dict[str, list[Handle]]:

@@ -20,7 +20,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
-from mpmon.model import KernelObject, SemaphoreUse
+from mpmon.model import KernelObject, QueueState, SemaphoreUse
 from mpmon.numerals import numeral
 
 QUEUES_FILE = "multiprocessing/queues.py"
@@ -45,8 +45,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not writes and (keeper := _keeps_items(job, key, objects)):
         return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
     # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
-    served = bool(asked(job, key, _threads(ends)))
-    if not writes and (served or _was_read_by_ended(job, objects)):
+    if dead and not writes and (asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects)):
         dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
@@ -110,20 +109,16 @@ def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
     """The object is the pipe of a queue whose ended processes, by the ledgers of the living, took more items than they put:
     they were its readers, so the missing items were not theirs to put.
     """
-    names = {item.id for item in objects}
-    return any(
-        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in job.snapshot.queues
-    )
+    return any(queue.by_ended is not None and queue.by_ended < 0 for queue in _queues(job, objects))
 
 
 def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject]) -> NoReleaser | None:
     """Items of the queue are still in the memory of the process that put them, which has no feeder thread to send them: a
     library such as gevent has replaced threads by something that runs only while the program waits in the library.
     """
-    names = {item.id for item in objects}
-    for queue in job.snapshot.queues:
+    for queue in _queues(job, objects):
         alive = [pid for pid in queue.putters if pid != key[0] and job.is_alive(pid)]
-        if queue.object not in names or not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
+        if not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
             continue
         readers = {pid for (pid, _), row in job.blocked.items() if queue.object in row.waits_on and not row.writes}
         others = {row.pid for row in job.holders.get(queue.object, ()) if row.writes} - {
@@ -156,9 +151,13 @@ def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[Thre
 
 def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
     """Who was seen to put into the queue that one of these is the pipe of; `None` if none is that of a queue."""
-    names = {item.id for item in objects}
-    rows = [queue for queue in job.snapshot.queues if queue.object in names]
+    rows = _queues(job, objects)
     return frozenset(pid for queue in rows for pid in queue.putters) if rows else None
+
+
+def _queues(job: JobState, objects: Iterable[KernelObject]) -> list[QueueState]:
+    """The queues that some of these are the pipes of."""
+    return [queue for item in objects if (queue := job.queues.get(item.id))]
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
@@ -241,7 +240,7 @@ def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
     # Hardly any process is in such a loop, while a queue may have a thousand heirs.
     if job.tests((pid, pid)) != () or job.wait_state((pid, pid)).kind is not Wait.SLEEP:
         return False
-    queue = next((row for row in job.snapshot.queues if row.object == item.id), None)
+    queue = job.queues.get(item.id)
     return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}
 
 
