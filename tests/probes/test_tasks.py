@@ -77,7 +77,8 @@ WAITS = {
     "wants_lock": "lock", "wants_semaphore": "semaphore", "in_condition": "condition", "gets": "queue get",
     "puts": "queue put", "joins": "queue join", "gathers": "tasks", "awaits_task": "tasks", "waits_for_any": "any task",
     "not_limited": "tasks", "future": "future", "reads": "stream", "receives": "stream", "child": "process",
-    "last": "queue get", "in_timeout": "event", "in_group": "tasks",
+    "last": "queue get", "has_lock_of_library": "sleep", "wants_lock_of_library": "lock",
+    "wants_own_lock": "lock", "in_timeout": "event", "in_group": "tasks",
 }  # fmt: skip
 
 
@@ -106,8 +107,12 @@ def test_who_has_a_lock(awaiting: Job) -> None:
     assert rows["has_lock"].holds == (rows["wants_lock"].waits_on,)
     assert len(rows["wants_lock"].holds) == 1
     assert rows["wants_lock"].holds != rows["has_lock"].holds
-    # It is the only one to have the semaphore, and wants it once more.
+    assert rows["has_lock_of_library"].holds == (rows["wants_lock_of_library"].waits_on,)
+    assert rows["wants_lock_of_library"].holds == ()
     assert rows["in_condition"].holds == ()
+    # They are the only ones to have it, and want it once more.
+    for name in ("wants_semaphore", "wants_own_lock"):
+        assert rows[name].holds == (rows[name].waits_on,)
 
 
 def test_what_sleeping_tasks_lead_to(version: str) -> None:

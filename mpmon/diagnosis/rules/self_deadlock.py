@@ -178,12 +178,22 @@ def _awaits_itself(stuck: StuckSet) -> Match | None:
         else f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
         "its event loop could provide that: the others are blocked too, or only sleep",
         evidence=stuck.edge_evidence(),
-        advice=(
-            "Take asyncio locks in the same order everywhere, and call task_done() for every item.",
-            "Do not wait for a queue whose consumers, or producers, have returned: await those too.",
-        ),
+        advice=_AWAIT_ADVICE[min(len(circle), 2)],
         certainty=Certainty.LIKELY,
     )
+
+
+_AWAIT_ADVICE = (
+    (
+        "Call task_done() for every item.",
+        "Do not wait for a queue whose consumers, or producers, have returned: await those too.",
+    ),
+    (
+        "Locks of event loops are not reentrant: take the lock in the outer function only, and have the inner one expect it.",
+    ),
+    ("Take asyncio locks in the same order everywhere.", "Do not await a task while holding a lock that it needs."),
+)
+"""By the number of tasks that wait for each other's locks or ends: none, one, several."""
 
 
 def _sockets(stuck: StuckSet) -> bool:

@@ -12,6 +12,7 @@ Sources: Lib/asyncio/locks.py, queues.py, tasks.py, taskgroups.py, timeouts.py, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -23,7 +24,13 @@ from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objec
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}
-"""Classes of Lib/asyncio/locks.py that `async with` takes, and the kind of wait for each; derived ones come first."""
+"""Classes that `async with` takes, of asyncio and of libraries that name theirs alike, and the kind of wait for each; derived
+ones come first.
+"""
+
+ENTERS = "__aenter__"
+TAKES = frozenset({ENTERS, "acquire"})
+"""Methods of these classes that wait until the lock is free; one of them enters a block."""
 
 EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, EXECUTOR, THREAD, REQUESTS = (
     "event", "condition", "barrier", "queue join", "process", "stream", "executor", "thread", "requests",
@@ -111,10 +118,9 @@ class Awaits:
         return tuple(owner for frame in frames if not _takes_limit(frame) for owner in self._exits(frame))
 
     def held(self, frames: Sequence[FrameInMemory], blocks: Sequence[int]) -> tuple[str, ...]:
-        """The locks among these objects, except the one the task is only waiting for. Raises `Torn`."""
-        given = self._given_back(frames)
-        found = map(self._lock_of, blocks)
-        return tuple(dict.fromkeys(self._id(lock) for lock in found if lock and lock not in given))
+        """The locks among these objects, except where the task is only waiting for one. Raises `Torn`."""
+        found = Counter(lock for lock in map(self._lock_of, blocks) if lock)
+        return tuple(map(self._id, found - Counter(self._not_held(frames))))
 
     def address(self, name: str | None) -> int:
         """The inverse of an id; 0 for none."""
@@ -164,7 +170,7 @@ class Awaits:
         for frame in frames:
             room = _room(frame)
             if not room:
-                break
+                return best or (("lock", frame) if self._taken_by(frame) else None)
             kind = FUNCTIONS.get((room, frame.code.name))
             if kind == EVENT:
                 own = self._objects.bases(self._self(frame))
@@ -229,10 +235,16 @@ class Awaits:
 
     # Locks
 
-    def _given_back(self, frames: Sequence[FrameInMemory]) -> set[int]:
-        """The lock being acquired, and the lock of the condition being waited for: neither is held. Raises `Torn`."""
-        inside = [frame for frame in frames if _room(frame) == "locks.py" and frame.code.name in ("acquire", "wait")]
-        return {self._lock_of(self._self(frame)) for frame in inside}
+    def _not_held(self, frames: Sequence[FrameInMemory]) -> Iterator[int]:
+        """The locks of blocks that are being entered, and of conditions that are waited for. Raises `Torn`."""
+        for frame in frames:
+            waits = _room(frame) == "locks.py" and frame.code.name == "wait"
+            if waits or frame.code.name == ENTERS:
+                yield self._lock_of(self._self(frame))
+
+    def _taken_by(self, frame: FrameInMemory) -> int:
+        """The lock that this call waits to take, or 0. Raises `Torn`."""
+        return self._lock_of(self._self(frame)) if frame.code.name in TAKES else 0
 
     def _exits(self, frame: FrameInMemory) -> Iterator[int]:
         """The objects whose `__exit__` or `__aexit__` is on a call's value stack, to be called later. Raises `Torn`."""

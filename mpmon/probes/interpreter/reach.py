@@ -41,7 +41,7 @@ LEAVES = frozenset({
     b"int", b"str", b"bytes", b"float", b"bool", b"NoneType", b"ellipsis", b"complex", b"bytearray", b"range", b"slice", b"code",
     b"method_descriptor", b"wrapper_descriptor", b"getset_descriptor", b"member_descriptor",
     b"classmethod_descriptor", b"method-wrapper", b"_thread.lock", b"_thread.RLock", b"weakref", b"weakref.ReferenceType",
-    b"NotImplementedType", b"memoryview",
+    b"NotImplementedType", b"memoryview", b"types.GenericAlias", b"types.UnionType",
 })  # fmt: skip
 """Types of objects that lead nowhere."""
 
@@ -223,6 +223,8 @@ class _Walk:
 
     def _of_instance(self, thing: int) -> tuple[int, ...]:
         """The attributes of an instance, and its class because of the methods."""
+        if b"types.GenericAlias" in self._objects.bases(thing):
+            return ()
         if not self._objects.flags(thing) & HEAP_TYPE or any(map(_hides, self._objects.bases(thing))):
             raise Anywhere
         kind, name = self._objects.word(thing + TYPE), self._objects.type_name(thing)

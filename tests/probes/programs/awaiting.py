@@ -57,6 +57,34 @@ async def wants_semaphore():
         await SEMAPHORE.acquire()
 
 
+class Library:
+    """Locks of a library that names them as asyncio does, and makes the futures itself."""
+
+    class Lock:
+        async def __aenter__(self):
+            if hasattr(self, "taken"):
+                await asyncio.get_running_loop().create_future()
+            self.taken = True
+
+        async def __aexit__(self, *error):
+            pass
+
+
+async def wants_own_lock():
+    async with OWN_LOCK, OWN_LOCK:
+        pass
+
+
+async def has_lock_of_library():
+    async with LIBRARY_LOCK:
+        await asyncio.sleep(100_000)
+
+
+async def wants_lock_of_library():
+    async with LIBRARY_LOCK:
+        pass
+
+
 async def in_condition():
     async with CONDITION:
         await CONDITION.wait()
@@ -129,8 +157,9 @@ async def last():
 
 
 ALWAYS = (
-    sleeps, nested, iterates, custom, has_lock, wants_lock, wants_semaphore, in_condition, gets, puts, joins, gathers,
-    awaits_task, waits_for_any, limited, not_limited, future, reads, receives, child, last,
+    sleeps, nested, iterates, custom, has_lock, wants_lock, wants_semaphore, has_lock_of_library, wants_lock_of_library,
+    wants_own_lock, in_condition, gets, puts, joins, gathers, awaits_task, waits_for_any, limited, not_limited, future, reads,
+    receives, child, last,
 )  # fmt: skip
 SINCE_3_11 = (in_timeout, in_group)
 TASKS = {}
@@ -152,8 +181,9 @@ def calls(task):
 
 
 async def main():
-    global EVENT, LOCK, OTHER_LOCK, SEMAPHORE, CONDITION, EMPTY, FULL, WANTED, CHILDREN, PAIR
+    global EVENT, LOCK, OTHER_LOCK, SEMAPHORE, CONDITION, EMPTY, FULL, WANTED, CHILDREN, PAIR, LIBRARY_LOCK, OWN_LOCK
     EVENT, LOCK, OTHER_LOCK = asyncio.Event(), asyncio.Lock(), asyncio.Lock()
+    LIBRARY_LOCK, OWN_LOCK = Library.Lock(), asyncio.Lock()
     SEMAPHORE, CONDITION = asyncio.Semaphore(1), asyncio.Condition()
     EMPTY, FULL, WANTED, CHILDREN = asyncio.Queue(), asyncio.Queue(1), asyncio.Queue(), asyncio.Queue()
     PAIR = socket.socketpair()
