@@ -174,7 +174,9 @@ def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> Thre
     return key
 
 
-_FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT})
+_FOR_OTHERS = frozenset({
+    Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT, Wait.FILE_MARK,
+})  # fmt: skip
 """Waits of a rank that only other processes can end."""
 
 

@@ -105,7 +105,8 @@ def _looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKe
     samples = status is Status.LEAF or (status is Status.LIVE and loops)
     if not samples or job.motion(goal) is not Motion.POLLING:
         return []
-    return [key for pid in job.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
+    children = [key for pid in job.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
+    return [key for key in children if not serves(job, key)]
 
 
 def _is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
@@ -638,4 +639,5 @@ def _slow_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
         edge = graph.node(goal).edge
         return f"{words} for {edge.words}" if edge and edge.words else words
     other = f"its {job.thread_words(helper)}" if helper[0] == goal[0] else job.role(helper[0]).name
-    return f"{words} for {other}, which is making progress: {doing(job, helper)}"
+    moves = job.motion(helper) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
+    return f"{words} for {other}, which is {'making progress: ' if moves else ''}{doing(job, helper)}"

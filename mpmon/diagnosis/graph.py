@@ -440,6 +440,7 @@ class Graph:
         if not node.edge.every and not exact_only and len(targets) < FEW:
             among = None if node.edge.of_data else set(targets)
             targets = [target for target in targets if not self._comes_after(target, among, progressing)]
+            targets = self._through_whom(targets)
         return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None
 
     def _comes_after(self, target: ThreadKey, others: set[ThreadKey] | None, progressing: set[ThreadKey]) -> bool:
@@ -449,6 +450,17 @@ class Graph:
         edge = self.node(target).edge
         ends = edge.targets[0] if edge and edge.of_end and len(edge.targets) == 1 else None
         return isinstance(ends, tuple) and (ends not in progressing if others is None else ends in others)
+
+    def _through_whom(self, targets: list[ThreadKey]) -> list[ThreadKey]:
+        """Of threads of one process, the one through which all help has to come, since the others wait only for each other and
+        for that one: a library's thread that receives, beside those that it wakes. All targets if there is no such one.
+        """
+        if len({pid for pid, _ in targets}) != 1:
+            return targets
+        inside = set(targets)
+        edges = ((target, self.node(target).edge) for target in targets)
+        gates = [target for target, edge in edges if edge is None or not inside.issuperset(edge.targets)]
+        return gates if len(gates) == 1 else targets
 
 
 class _Shared:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
+from itertools import chain
 
 from mpmon.diagnosis.collective_seq import Numbers
 from mpmon.diagnosis.findings import Place, Suspect
@@ -351,20 +353,31 @@ class JobState(SnapshotIndex):
         return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
 
     def polled_locks(self, key: ThreadKey) -> list[KernelObject]:
-        """File locks held by other processes that a thread may be retrying: in the sleep of a library such as SQLite, those on
-        files its process has open; in `acquire` of filelock, which closes the file between attempts, those on any file.
+        """File locks that a thread may be retrying: in the sleep of a library such as SQLite, those on files its process has
+        open; in `acquire` of filelock, which closes the file between attempts, those of other processes on any file.
         """
         if key not in self.stacks or not self.locked_files:
             return []
         if self._read(key).kind is Wait.FILE_LOCK:
             return [item for item in self.locked_files if _is_kept(item, key[0])]
-        return self.locks_of_others(key[0]) if _sleeps_in_library(self.blocked.get(key)) else []
+        if not _sleeps_in_library(self.blocked.get(key)):
+            return []
+        return self.locks_of_others(key[0]) or self._own_locks(key[0])
 
     def locks_of_others(self, pid: int) -> list[KernelObject]:
         """File locks that other processes hold on files a process has open, except those inherited through a fork."""
         files = self.held_by.get(pid, frozenset())
         locks = [item for item in self.locked_files if _is_kept(item, pid) and item.id in files]
         return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
+
+    def _own_locks(self, pid: int) -> list[KernelObject]:
+        """Exclusive locks of a process on files that it has opened more than once: SQLite keeps the connections of a process
+        from each other by itself, since the kernel does not (sqlite3.org, os_unix.c: Posix Advisory Locking).
+        """
+        rows = (self.holders.get(item.id, ()) for item in self.locked_files)
+        opens = Counter(row.path for row in chain.from_iterable(rows) if row.pid == pid and row.fd is not None)
+        locks = (item for item in self.locked_files if pid in item.holders and pid not in item.sharers)
+        return [item for item in locks if item.path and opens[item.path.removesuffix(SHARED_MEMORY)] > 1]
 
     def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
         """The parent has the file under the same descriptor numbers, so the child has not opened the file itself."""
@@ -652,6 +665,10 @@ def _gets_on(samples: tuple[Sample, ...]) -> Motion:
     """Judged by the thread's frames; if these only show polling, by whether its variables change."""
     found = gets_on(samples)
     return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(samples) else found
+
+
+SHARED_MEMORY = "-shm"
+"""Ends the name of the file in which SQLite has the locks of a database that writes ahead; it is opened once for all."""
 
 
 def _is_kept(item: KernelObject, pid: int) -> bool:

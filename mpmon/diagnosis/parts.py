@@ -80,11 +80,14 @@ def loss(stuck: StuckSet) -> Loss | None:
 
 
 def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
-    """A thread that waits for a lock, or for permits, held by the one at the end of the chain."""
+    """A thread that waits for a lock, or for permits, held by the one at the end of the chain; if no member does, another
+    thread of that one's process.
+    """
     alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
     if stuck.root is None or not (stuck.ending is Ending.LEAF or alone):
         return None
-    members = (*reversed(stuck.closed.path[:-1]), *stuck.closed.members)
+    beside = stuck.job.threads(stuck.root[0])
+    members = (*reversed(stuck.closed.path[:-1]), *stuck.closed.members, *beside)
     return next((key for key in members if _waits_for_lock_of(stuck, key, stuck.root)), None)
 
 

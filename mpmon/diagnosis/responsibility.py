@@ -417,11 +417,22 @@ def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
-    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results."""
+    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results: of these tasks, or
+    of the event loop that has given them to the executor.
+    """
     found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
     tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
+    pids = {key[0] for key in tasks}
     others = [key for key in found if key not in tasks]
-    return tasks if others and all(stuck.wait_state(key).kind in _REQUESTS for key in others) else []
+    return tasks if others and all(_waits_for_result(stuck, key, pids) for key in others) else []
+
+
+def _waits_for_result(stuck: StuckSet, key: ThreadKey, pids: set[int]) -> bool:
+    """The thread waits for a result, for an answer of one of these processes, or is the event loop of one."""
+    kind = stuck.wait_state(key).kind
+    if kind in _REQUESTS or (kind is Wait.EVENT_LOOP and key[0] in pids):
+        return True
+    return kind in _ANSWERS and {target[0] for target in _helpers(stuck, key)} <= pids
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

@@ -49,6 +49,12 @@ def in_task(stack: Stack | None) -> bool:
     return any(package(frame.file) for frame in frames[inner:])
 
 
+def asks_own_library(stack: Stack) -> bool:
+    """A library's task asks that library for something: the variables inside are the library's own, such as its attempts."""
+    found = shape(stack)
+    return bool(found.asks & found.runs)
+
+
 def package(file: str) -> str | None:
     """The package of a library's file; `None` for the user's code and for machinery, which has rows of its own."""
     if is_machinery(file):

@@ -98,8 +98,10 @@ class StuckSet:
 
     def _answerable(self, key: ThreadKey) -> ThreadKey:
         """For a program that is not Python: the Python thread that started it and waits for it, since that one has a source
-        line to show.
+        line to show. For a library's thread that carries messages: the one in the user's code that waits for it.
         """
+        if self.job.shape(key).serves and (caller := self._carried_for(key)):
+            return caller
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
         started = self.job.processes[key[0]].ppid == waits[0] if key[0] in self.job.processes else False
         foreign = key not in self.job.stacks and self.job.role(key[0]).kind == "subprocess"
@@ -109,6 +111,11 @@ class StuckSet:
             foreign and self.wait_state(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.job, key)
         )
         return waits if foreign and started and waits in self.job.stacks else key
+
+    def _carried_for(self, key: ThreadKey) -> ThreadKey | None:
+        """The thread of the same process that called a library from the user's code and waits for this one alone."""
+        waiting = (other for other in self.closed.core if other[0] == key[0] and self.targets(other) == (key,))
+        return next((other for other in waiting if self.job.shape(other).asks), None)
 
     @property
     def root(self) -> ThreadKey | None:

@@ -165,7 +165,7 @@ def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -
     """Note the loops in which threads repeatedly sleep, or wait with a time limit: each place is read once, and noted
     in every look.
     """
-    asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(), **looks[pid].asks()})}
+    asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(known), **looks[pid].asks()})}
     new = {
         pid: places for pid, rows in asked.items()
         if (places := tuple(dict.fromkeys(place for row in rows.values() for place in row if (pid, *place) not in known)))

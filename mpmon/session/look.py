@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -174,10 +174,16 @@ class Look:
         ended = (row.returncode for row in self.remembered if row.child not in children)
         return bool(children) and children == self.children and children <= known and None not in ended
 
-    def naps(self) -> dict[int, tuple[tuple[str, int], ...]]:
-        """File and line of the innermost calls of each thread that its own code has put to sleep, not for the first time."""
-        asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.polling
-        return {row.tid: _places(row.frames) for row in self.stacks or () if row.tid in asleep and _is_own(row)}
+    def naps(self, known: Container[tuple[int, str, int]]) -> dict[int, tuple[tuple[str, int], ...]]:
+        """File and line of the innermost calls of each thread that its own code has put to sleep, not for the first time, or
+        at a place that is known: a thread that computes for a moment is not found polling then.
+        """
+        asleep = {row.tid for row in self.blocked if is_sleep(row)}
+        own = {row.tid: _places(row.frames) for row in self.stacks or () if row.tid in asleep and _is_own(row)}
+        return {
+            tid: places for tid, places in own.items()
+            if tid in self.polling or any((self.pid, *place) in known for place in places)
+        }  # fmt: skip
 
     def asks(self) -> dict[int, tuple[tuple[str, int], ...]]:
         """The same of each thread whose own code waits with a short time limit, not for the first time."""

@@ -310,8 +310,8 @@ def test_whoever_waits_with_the_gil_is_asked_to_let_it_go() -> None:
     assert (finding.cause, [suspect.thread for suspect in finding.suspects]) == ("gil-held", ["MainThread"])
 
 
-def test_without_the_gil_it_is_an_empty_pipe() -> None:
-    assert reader(owns_gil=False).findings[0].cause == "queue-empty"
+def test_without_the_gil_the_other_thread_may_fill_the_pipe() -> None:
+    assert reader(owns_gil=False).verdict is not Verdict.HUNG
 
 
 # Ranks

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from mpmon.diagnosis.edges.connections import clients, serves_one
-from mpmon.diagnosis.edges.dead import with_crashed
+from mpmon.diagnosis.edges.dead import crashed_relatives, with_crashed
 from mpmon.diagnosis.edges.ends import (
     end_by_signal,
     end_of_interpreter,
@@ -30,7 +30,7 @@ from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.loops import stuck_loop
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
 from mpmon.diagnosis.edges.objects import file_lock, message, queue_item, semaphore
-from mpmon.diagnosis.edges.polls import polled_work
+from mpmon.diagnosis.edges.polls import polled_work, programs_beside
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
 from mpmon.diagnosis.edges.servants import (
@@ -120,7 +120,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, edge)
     tested = polled(job.stacks.get(key)) if wait_state.kind is not Wait.SIGNAL else None
     if tested and (edge := polled_work(job, key, tested)):
-        return Node(key, Status.WAITS, edge)
+        return Node(key, Status.WAITS, with_crashed(job, key, edge) if tested.kind is Wait.FILE_MARK else edge)
     if motion is Motion.POLLING and _may_act_by_clock(job, key):
         return Node(key, Status.LIVE)
     if wait_state.kind is Wait.PROCESS_EVENT and only_beats(job, key) and not _owes_messages(job, key):
@@ -255,9 +255,11 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - job.now < SOON_S
     if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and _sleeps_long(blocked))):
         return Status.LIVE
+    if motion is Motion.POLLING and _polls_for_the_dead(job, key):
+        return Status.LEAF
     if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(job, key):
         return Status.LIVE
-    if motion is Motion.POLLING and (past := job.thread_history(key)) and share(past.samples) > POLLS_SHARE:
+    if motion is Motion.POLLING and _computes_between(job, key):
         # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
     if motion is Motion.POLLING and (_manages(job, key) or (job.tests(key) == () and job.acts(key))):
@@ -270,6 +272,23 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         # Top-level code may compute as long as it likes, unless it loops without progress.
         return Status.LEAF if _goes_round(job, key) and _keeps_waiting(job, key) else Status.LIVE
     return Status.LEAF
+
+
+def _polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
+    """Whatever the loop looks at, such as a database, the process that had to change it has crashed and is still a zombie, so
+    that the loop does not look after it either; and no other process or thread of the job is left.
+    """
+    if not job.tests(key) or job.acts(key) or job.others_at_work(key) or programs_beside(job, key[0]):
+        return False
+    return any(pid in job.processes for pid in crashed_relatives(job, key[0]))
+
+
+def _computes_between(job: JobState, key: ThreadKey) -> bool:
+    """The thread has used more of a CPU than polling takes, ever since it was watched or since it began to poll."""
+    past, since = job.thread_history(key), job.stands_since(key)
+    samples = past.samples if past else ()
+    lately = tuple(sample for sample in samples if sample.at >= since)
+    return max(share(samples), share(lately)) > POLLS_SHARE
 
 
 def _manages(job: JobState, key: ThreadKey) -> bool:

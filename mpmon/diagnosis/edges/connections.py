@@ -116,6 +116,8 @@ def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) ->
     if there:
         # A thread that listens on several connections may have handed the work to another thread.
         return list(dict.fromkeys((*there, *busy, *others)))
+    if by_natives := _by_natives(job, threads, item):
+        return by_natives
     unnamed = _unnamed(job, threads, busy, main)
     accepting = set(unnamed) <= {main} and any(_accepts(job, key) for key in threads)
     return [*unnamed, *others] if accepting else unnamed
@@ -145,7 +147,8 @@ def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], mai
 
 
 def _is_at_work(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    return not job.wait_state(key).idle and not _accepts(job, key) and not _serves_another(job, key, item)
+    serves = job.wait_state(key).idle or _accepts(job, key) or job.serves_in_c(key)
+    return not serves and not _serves_another(job, key, item)
 
 
 def serves_one(job: JobState, key: ThreadKey) -> bool:
@@ -173,6 +176,15 @@ def _keeps_loop(job: JobState, key: ThreadKey) -> bool:
 
 def _serves_in_turn(job: JobState, key: ThreadKey) -> bool:
     return in_call(job.stacks.get(key), SERVES_IN_TURN)
+
+
+def _by_natives(job: JobState, threads: list[ThreadKey], item: KernelObject) -> list[ThreadKey]:
+    """The thread that waits at the other end by way of a library's native threads, if there is only one, and in the user's
+    code: the library's own one works for all connections.
+    """
+    found = [key for key in threads if any(row.id == item.peer for row in awaited(job, key))]
+    found = [key for key in found if not job.serves_library(key)]
+    return found if len(found) == 1 else []
 
 
 def _waits_in(job: JobState, key: ThreadKey) -> tuple[str, ...]:

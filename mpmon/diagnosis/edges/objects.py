@@ -14,9 +14,10 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.job_state import SHARED_MEMORY, JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
@@ -60,6 +61,9 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if ends or dead or strangers:
         basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
         return WaitEdge((*ends, *dead, *strangers), basis=basis, of_data=not writes, words=words, evidence=evidence)
+    if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
+        only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
+        return WaitEdge(own, of_data=not writes, words=words, evidence=only)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
@@ -139,14 +143,26 @@ def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject])
 
 def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[ThreadKey]:
     """Of those who may send what a thread waits for, the ones that are seen to be meant to: for a queue, those that have put
-    into it; for a connection, those that wait for items of a queue into which the thread's process puts. The others have
-    merely inherited it, or may act for these.
+    into it; for a connection, those that wait for items of a queue into which the thread's process puts, or whose
+    process reads a pipe that only the thread's process writes. The others have merely inherited it, or may act for these.
     """
     others = [end for end in ends if end[0] != key[0]]
     put = _putters(job, job.waits_on(key))
     if put is not None:
         return [end for end in others if end[0] in put]
-    return [end for end in others if key[0] in (_putters(job, job.waits_on(end)) or ())]
+    return [
+        end for end in others if key[0] in (_putters(job, job.waits_on(end)) or ()) or _serves_only(job, end[0], key[0])
+    ]
+
+
+def _serves_only(job: JobState, pid: int, client: int) -> bool:
+    """A thread of the process reads a pipe whose writing end only the client has, such as the standard input of a subprocess."""
+    for key in job.threads(pid):
+        row, pipes = job.blocked.get(key), [item for item in job.waits_on(key) if item.kind == "pipe"]
+        writers = {handle.pid for item in pipes for handle in job.holders.get(item.id, ()) if handle.writes}
+        if row is not None and not row.writes and writers == {client}:
+            return True
+    return False
 
 
 def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
@@ -168,6 +184,14 @@ def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
     of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
     own = any(handle.pid == key[0] and handle.writes for handle in job.holders.get(pipe.id, ()))
     return own and not of_queue and not job.others_at_work(key) and not (row and row.writes)
+
+
+def _own_threads(job: JobState, key: ThreadKey, pipe: KernelObject, *, writes: bool) -> tuple[ThreadKey, ...]:
+    """The other threads of a process that itself has the other end of the pipe: any that does more than tick may use or close
+    it.
+    """
+    rows = (row for row in job.holders.get(pipe.id, ()) if row.pid == key[0] and (row.reads if writes else row.writes))
+    return tuple(other for other in job.others_at_work(key) if not only_ticks(job, other)) if any(rows) else ()
 
 
 def _strangers(job: JobState, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
@@ -543,7 +567,7 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
             (External(f"pid {pids[0]}, which is not part of this job, holds {words}"),), basis=Basis.KERNEL, words=words
         )
     if not asked:
-        return _unknown_file_lock(job, key)
+        return _of_own_connection(job, key, items[0]) if items else _unknown_file_lock(job, key)
     own = next((item for item in asked if key[0] in item.holders), None)
     return _own_file_lock(job, key, own) if own and job.blocked[key].syscall == "flock" else None
 
@@ -581,6 +605,14 @@ def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdg
         words=f"the lock on {path}",
         evidence=evidence,
     )
+
+
+def _of_own_connection(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdge:
+    """SQLite: another connection of the same process has the lock, in another thread or in the waiting one itself."""
+    others = tuple(job.others_at_work(key))
+    path = (item.path or "a file").removesuffix(SHARED_MEMORY)
+    evidence = f"{path} is open more than once in pid {key[0]}, and locked by it: /proc/locks"
+    return WaitEdge(others or (key,), holder_known=not others, words=f"the lock on {path}", evidence=evidence)
 
 
 def _unknown_file_lock(job: JobState, key: ThreadKey) -> WaitEdge:

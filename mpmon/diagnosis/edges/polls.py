@@ -9,8 +9,10 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.queue_ledgers import NO_USERS
+from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.thresholds import NEXT_ROUND_S
 from mpmon.diagnosis.waits import Wait
 
@@ -22,7 +24,10 @@ def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     targets = _WHOSE.get(row.kind, _whose_result)(job, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
     lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
-    return WaitEdge((*others, *lost), words=row.words, evidence=_evidence(job, key)) if others or lost else None
+    if not others and not lost:
+        return None
+    of_data = row.kind is Wait.FILE_MARK
+    return WaitEdge((*others, *lost), of_data=of_data, words=row.words, evidence=_evidence(job, key))
 
 
 def _untold(job: JobState, pid: int) -> tuple[NoReleaser, ...]:
@@ -71,8 +76,28 @@ def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     return [*busy_threads(job, pool_workers(job, key[0])), *executor_threads(job, key)]
 
 
+def _whose_file(job: JobState, key: ThreadKey) -> list[ThreadKey]:
+    return [*job.others_at_work(key), *((pid, pid) for pid in programs_beside(job, key[0]))]
+
+
+def programs_beside(job: JobState, pid: int) -> list[int]:
+    """The other programs of the job on the same machine that may do something by themselves, such as write a file; of those
+    that are not Python, the ones that do.
+    """
+    own = job.processes[pid]
+    others = (
+        row for row in job.processes.values() if row.pid != pid and row.host == own.host and job.is_alive(row.pid)
+    )
+    pids = (row.pid for row in others if job.role(row.pid).kind not in HELPERS)
+    return [other for other in pids if is_python(job.processes[other]) or job.motion((other, other)) in _WORKS]
+
+
+_WORKS = frozenset({Motion.PROGRESSING, Motion.BUSY_LOOP})
+
+
 _WHOSE: dict[Wait, Callable[[JobState, ThreadKey], list[ThreadKey]]] = {
     Wait.JOIN_PROCESS: _whose_end, Wait.CONDITION: _whose_sign, Wait.QUEUE_GET: _whose_item,
+    Wait.FILE_MARK: _whose_file,
 }  # fmt: skip
 
 

@@ -224,7 +224,9 @@ def _fruitless(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _has_children(job: JobState, pid: int) -> bool:
     """Some child is alive that may be a worker, or may become one once it has imported what it needs."""
-    return any(job.is_alive(child) and job.role(child).kind not in HELPERS for child in job.children.get(pid, ()))
+    # A fork server makes the workers of its client.
+    children = {*job.children.get(pid, ()), *job.clients.get(pid, ())}
+    return any(job.is_alive(child) and job.role(child).kind not in HELPERS for child in children)
 
 
 def _runs_tasks(job: JobState, key: ThreadKey) -> bool:

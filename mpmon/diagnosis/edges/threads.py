@@ -15,6 +15,7 @@ from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Blocked, Frame, LockUse
@@ -228,11 +229,24 @@ def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
 
 
 def _is_looked_after(job: JobState, key: ThreadKey) -> bool:
-    """Idle threads of the library that it called wake up from time to time, and may then give each other work."""
-    timed = (
-        other for other in job.threads(key[0]) if (row := job.blocked.get(other)) and (row.wakes_at or row.timeout_s)
+    """Idle threads of a library wake up from time to time, and may then give each other work: of a library that the thread has
+    called, or that was lately seen to run code of the job.
+    """
+    timed = [
+        other for other in job.threads(key[0])
+        if other != key and (row := job.blocked.get(other)) and (row.wakes_at or row.timeout_s)
+    ]  # fmt: skip
+    serving = {package for other in timed for package in job.shape(other).serves}
+    return bool(serving) and (
+        not serving.isdisjoint(job.shape(key).asks) or not serving.isdisjoint(_ran_code(job, key[0]))
     )
-    return any(not job.shape(key).asks.isdisjoint(job.shape(other).serves) for other in timed if other != key)
+
+
+def _ran_code(job: JobState, pid: int) -> set[str]:
+    """The libraries whose threads in the process were seen to run code of the job, as far back as samples go."""
+    pasts = (past for other in job.threads(pid) if (past := job.thread_history(other)))
+    stacks = (sample.stack for past in pasts for sample in past.samples if sample.stack)
+    return {package for stack in stacks for package in shape(stack).runs}
 
 
 def takes_up_again(job: JobState, key: ThreadKey) -> bool:

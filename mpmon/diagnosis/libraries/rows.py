@@ -66,6 +66,8 @@ class Wait(Enum):
     """A manager's object blocks one client's call until another client does something."""
     GPU = auto()
     """Sleeps until its GPU has finished its work; only the GPU can tell whether that makes progress."""
+    FILE_MARK = auto()
+    """A loop looks again and again whether a file exists."""
     TIMER = auto()
     """An armed timer waits until it is due, and will act then."""
     # What only the kernel reports:

@@ -18,6 +18,7 @@ from itertools import pairwise
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.loop_progress import round_since, stays_in_native
+from mpmon.diagnosis.shapes import asks_own_library
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
     COMPUTES_SHARE,
@@ -218,11 +219,15 @@ def _advanced(before: Sample, after: Sample) -> bool:
 
 
 def _woken(before: Sample, after: Sample) -> bool:
-    """Between the samples the thread ran more often than the time limit of its wait explains: its wait was satisfied."""
+    """Between the samples the thread left a wait that has no time limit, or ran more often than the time limit of its wait
+    explains: its wait was satisfied.
+    """
     ran = after.slices - before.slices
     if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
         return False
     ends_at = before.blocked.wakes_at
+    if ends_at is None and before.blocked.timeout_s is None and _are_elsewhere(before, after):
+        return True
     if ends_at is not None:
         # Woken before its deadline; a thread back in the same wait would have the same deadline.
         return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
@@ -234,6 +239,10 @@ def _woken(before: Sample, after: Sample) -> bool:
     return ran > _most_runs(after.at - before.at, limit)
 
 
+def _are_elsewhere(before: Sample, after: Sample) -> bool:
+    return before.stack is not None and after.stack is not None and _lines(before.stack) != _lines(after.stack)
+
+
 def _moved(before: Sample, after: Sample) -> bool:
     if before.stack is None or after.stack is None or before.stack is after.stack:
         return False
@@ -241,7 +250,7 @@ def _moved(before: Sample, after: Sample) -> bool:
     entry = _entry(before.stack)
     if entry is not None:
         return same <= entry
-    if _asks_again(before) and _asks_again(after):
+    if (_asks_again(before) and _asks_again(after)) or asks_own_library(after.stack):
         return _outline(before.stack) != _outline(after.stack)
     return _pictures(before.stack) != _pictures(after.stack)
 

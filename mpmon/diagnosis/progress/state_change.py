@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mpmon.diagnosis.frames import asking
 from mpmon.diagnosis.progress.digests import whole_number
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.shapes import shape
+from mpmon.diagnosis.shapes import asks_own_library
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
@@ -38,14 +38,9 @@ def keep_changing(samples: Sequence[Sample]) -> bool:
         {id(sample.stack): sample.stack for sample in rows if sample.stack and sample.stack.contents}.values()
     )
     last = stacks[-LAST_READINGS:]
-    if len(last) < 2 or context(last[-1]) is not None or _asks_own_library(last[-1]):
+    if len(last) < 2 or context(last[-1]) is not None or asks_own_library(last[-1]):
         return False
     return all(_differ(before, after) for before, after in pairwise(last))
-
-
-def _asks_own_library(stack: Stack) -> bool:
-    found = shape(stack)
-    return bool(found.asks & found.runs)
 
 
 def same_answer_since(samples: Sequence[Sample]) -> float | None:

@@ -96,7 +96,7 @@ def _left(stuck: StuckSet, found: Split) -> Match:
     ])  # fmt: skip
     return Match(
         summary=f"{_names(stuck, found.odd)} never enters {several(list(found.groups))}, in which "
-        f"{_names(stuck, found.others)} wait: {does}",
+        f"{_names(stuck, found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
         evidence=stuck.edge_evidence(),
         advice=("Let all ranks leave the loop in the same step: use a collective to agree on it first.",),
         certainty=Certainty.LIKELY,

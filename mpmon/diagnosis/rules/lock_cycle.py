@@ -31,7 +31,7 @@ CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
 _HELD = LOCKS | frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
-                   Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL})  # fmt: skip
+                   Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL, Wait.FILE_MARK})  # fmt: skip
 
 
 def match(stuck: StuckSet) -> Match | None:
@@ -86,8 +86,11 @@ def _advice(stuck: StuckSet) -> str:
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for a lock, or for the other end of a pipe, queue or socket, also in tasks of an event loop; for the end of a
-    program that reads its given input; or in a collective, for a rank that waits, through other processes, for the ranks in it.
+    program that reads its given input; in a collective, for a rank that waits, through other processes, for the ranks in it; or
+    for another thread of its process that does.
     """
+    if _is_handed_over(stuck, key):
+        return True
     kind = stuck.wait_state(key).kind
     if kind is Wait.EVENT_LOOP:
         return any(row.waits == STREAM for row in stuck.job.stuck_tasks(key))
@@ -97,6 +100,12 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     if kind is Wait.JOIN_PROCESS:
         return all(isinstance(target, tuple) and _reads_input(stuck, target) for target in stuck.targets(key))
     return kind in _HELD
+
+
+def _is_handed_over(stuck: StuckSet, key: ThreadKey) -> bool:
+    """The thread waits for another one of its process, which is in the cycle."""
+    targets = (target for target in stuck.targets(key) if isinstance(target, tuple) and target[0] == key[0])
+    return any(target != key and target in stuck.closed.root_blockers for target in targets)
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -29,9 +29,10 @@ def match(stuck: StuckSet) -> Match | None:
     waiter = waiter_for_lock(stuck)
     if waiter is None:
         return None
+    beside = stuck.root is not None and waiter[0] == stuck.root[0]
+    name = f"thread {stuck.job.thread_name(waiter)}" if beside else stuck.job.role(waiter[0]).name
     return Match(
-        summary=f"{stuck.role()} holds the lock that {stuck.job.role(waiter[0]).name} waits for, "
-        f"and has been {stuck.has_been()}",
+        summary=f"{stuck.role()} holds the lock that {name} waits for, and has been {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
         advice=("Do the slow work outside the lock, or take the lock with a timeout.",),
     )

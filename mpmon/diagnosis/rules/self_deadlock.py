@@ -94,13 +94,7 @@ def match(stuck: StuckSet) -> Match | None:
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
         )
     if kind is Wait.FILE_LOCK and alone:
-        return Match(
-            summary=f"{stuck.role()} waits{at} for {stuck.waits_for(stuck.root)}, which it already holds "
-            "through another open file",
-            evidence=stuck.edge_evidence(),
-            advice=("Lock the file once, and pass the open file on: flock(2) keeps two opens of one process apart.",),
-            certainty=Certainty.PROVED,
-        )
+        return _locked_itself(stuck)
     if kind is Wait.SOCKET and alone:
         return _asks_itself(stuck)
     own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else None
@@ -112,6 +106,24 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=stuck.edge_evidence() or (stuck.nobody.why if stuck.nobody else "",),
         advice=(advice,),
         certainty=Certainty.PROVED if alone else Certainty.LIKELY,
+    )
+
+
+def _locked_itself(stuck: StuckSet) -> Match:
+    """The kernel tells of flock(2); of a library such as SQLite only its short sleeps between two attempts are seen."""
+    waits = f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.goal)}"
+    if stuck.closed.exact:
+        return Match(
+            summary=f"{waits}, which it already holds through another open file",
+            evidence=stuck.edge_evidence(),
+            advice=("Lock the file once, and pass the open file on: flock(2) keeps two opens of one process apart.",),
+            certainty=Certainty.PROVED,
+        )
+    return Match(
+        summary=f"{waits}, which another connection of its process has, and no other thread is left to release it",
+        evidence=stuck.edge_evidence(),
+        advice=("Commit before another connection of the same process writes, or let both use one connection.",),
+        certainty=Certainty.LIKELY,
     )
 
 

@@ -7,6 +7,7 @@ What to do: take locks in the same order everywhere; do not join a thread while 
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.threads import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -19,12 +20,20 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
 _BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
-_HANDED_OVER = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS})
+
+_HANDED_OVER = frozenset({
+    Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.FILE_LOCK, Wait.PIPE_READ,
+    Wait.SLEEP,
+})  # fmt: skip
+"""Waits that a thread of the same process may have to end."""
 
 
 def match(stuck: StuckSet) -> Match | None:
     """A closed set of threads of one process."""
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck):
+        return None
+    if any(gil_owner(stuck.job, key) for key in stuck.closed.members):
+        # Whoever keeps the GIL keeps them from moving, whatever they wait for.
         return None
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
@@ -63,7 +72,7 @@ def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
 
 
 def _waits_for_thread(stuck: StuckSet, key: ThreadKey) -> bool:
-    """Its kind of wait exists only between threads; or a thread of its own process has to deliver a result, a batch or an end."""
+    """Its kind of wait exists only between threads, or only threads of its own process could end it."""
     kind, targets = stuck.wait_state(key).kind, stuck.targets(key)
     handed_over = kind in _HANDED_OVER and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
     return kind in _BETWEEN_THREADS or handed_over
