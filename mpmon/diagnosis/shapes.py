@@ -51,6 +51,11 @@ def in_task(stack: Stack | None) -> bool:
 
 def asks_own_library(stack: Stack) -> bool:
     """A library's task asks that library for something: the variables inside are the library's own, such as its attempts."""
+    frames = reversed(list(own_frames(stack)))
+    outermost = next((frame for frame in frames if not is_machinery(frame.file)), None)
+    if outermost is None or is_user(outermost.file):
+        # Most programs begin with code of their own, which no library has called.
+        return False
     found = shape(stack)
     return bool(found.asks & found.runs)
 

@@ -58,7 +58,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
-from mpmon.diagnosis.progress.motion import Motion, share
+from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
@@ -199,16 +199,28 @@ def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
 
 
 def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Opening a named pipe waits until the other end is opened, fifo(7): any user program that makes progress may do so."""
-    mains = ((pid, pid) for pid in job.processes if pid != key[0] and not job.is_foreign(pid))
-    others = [
-        main for main in mains if job.role(main[0]).kind not in SERVICE_ROLES and not opens_pipe(job.blocked.get(main))
-    ]
-    users = [
-        main for main in others if (stack := job.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)
-    ]
-    alive = tuple(main for main in users if node(job, main).status is Status.LIVE)
+    """Opening a named pipe waits until the other end is opened, fifo(7): any user program that makes progress may do so, and any
+    script once the command that it waits for has ended.
+    """
+    mains = [(pid, pid) for pid in job.processes if pid != key[0] and job.role(pid).kind not in SERVICE_ROLES]
+    mains = [main for main in mains if job.is_alive(main[0]) and not opens_pipe(job.blocked.get(main))]
+    alive = tuple(main for main in mains if _runs_user_code(job, main) or _waits_for_command(job, main, key[0]))
     return WaitEdge(alive, words="the other end of a named pipe to be opened") if alive else None
+
+
+def _runs_user_code(job: JobState, key: ThreadKey) -> bool:
+    stack = job.stacks.get(key)
+    own = stack is not None and any(is_user(row.file) for row in stack.frames)
+    return own and not job.is_foreign(key[0]) and node(job, key).status is Status.LIVE
+
+
+def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
+    """A program that is not Python, such as a shell, waits for the end of children that end by themselves; not for `pid`."""
+    if not job.is_foreign(key[0]) or job.wait_state(key).kind is not Wait.CHILD:
+        return False
+    edge = node(job, key).edge
+    ends = [target for target in edge.targets if isinstance(target, tuple)] if edge else []
+    return pid not in {end for end, _ in ends} and any(node(job, end).status is Status.LIVE for end in ends)
 
 
 def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
@@ -285,10 +297,8 @@ def _polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
 
 def _computes_between(job: JobState, key: ThreadKey) -> bool:
     """The thread has used more of a CPU than polling takes, ever since it was watched or since it began to poll."""
-    past, since = job.thread_history(key), job.stands_since(key)
-    samples = past.samples if past else ()
-    lately = tuple(sample for sample in samples if sample.at >= since)
-    return max(share(samples), share(lately)) > POLLS_SHARE
+    past = job.thread_history(key)
+    return past is not None and max(share(past.samples), share_from(past, job.stands_since(key), job.now)) > POLLS_SHARE
 
 
 def _manages(job: JobState, key: ThreadKey) -> bool:

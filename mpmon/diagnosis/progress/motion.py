@@ -143,6 +143,12 @@ def share(samples: tuple[Sample, ...]) -> float:
     return (samples[-1].run_ns - samples[0].run_ns) / 1e9 / max(samples[-1].at - samples[0].at, 1.0)
 
 
+def share_from(past: ThreadHistory, since: float, now: float) -> float:
+    """Share of a CPU from the first sample at or after that moment until now."""
+    first = next((sample for sample in past.samples if sample.at >= since), None)
+    return (past.thread.run_ns - first.run_ns) / 1e9 / max(now - first.at, 1.0) if first else 0.0
+
+
 def _share_since(past: ThreadHistory, since_s: float) -> float:
     """Share of a CPU since the last sample: a thread that computes now is no longer where it was found."""
     return (past.thread.run_ns - past.samples[-1].run_ns) / 1e9 / since_s
@@ -223,11 +229,13 @@ def _woken(before: Sample, after: Sample) -> bool:
     explains: its wait was satisfied.
     """
     ran = after.slices - before.slices
-    if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
+    if not ran or before.on_cpu or before.blocked is None or after.blocked is None:
         return False
     ends_at = before.blocked.wakes_at
     if ends_at is None and before.blocked.timeout_s is None and _are_elsewhere(before, after):
         return True
+    if after.on_cpu:
+        return False
     if ends_at is not None:
         # Woken before its deadline; a thread back in the same wait would have the same deadline.
         return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
@@ -250,9 +258,11 @@ def _moved(before: Sample, after: Sample) -> bool:
     entry = _entry(before.stack)
     if entry is not None:
         return same <= entry
-    if (_asks_again(before) and _asks_again(after)) or asks_own_library(after.stack):
+    if _asks_again(before) and _asks_again(after):
         return _outline(before.stack) != _outline(after.stack)
-    return _pictures(before.stack) != _pictures(after.stack)
+    if _pictures(before.stack) == _pictures(after.stack):
+        return False
+    return not asks_own_library(after.stack) or _outline(before.stack) != _outline(after.stack)
 
 
 def _asks_again(sample: Sample) -> bool:
