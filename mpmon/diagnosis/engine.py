@@ -35,7 +35,7 @@ from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves, stands_by
 from mpmon.diagnosis.responsibility import hub, responsible
-from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
+from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
@@ -161,13 +161,18 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
-    if any(job.was_asked_to_end(key) for key in closed.members):
+    if any(job.was_asked_to_end(key) for key in closed.members) or _keeps_workers_waiting(job, closed.goal):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
     if any(deadlocked(job.stuck_tasks(key)) for key in closed.members):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+
+
+def _keeps_workers_waiting(job: JobState, goal: ThreadKey) -> bool:
+    """The goal waits for a server, such as a program that reads its input, in the middle of work that it gives to workers."""
+    return not serves(job, goal) and any(job.role(pid).kind in WORKERS for pid in job.clients.get(goal[0], ()))
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:

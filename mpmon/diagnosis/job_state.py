@@ -498,6 +498,17 @@ class JobState(SnapshotIndex):
         found = [child for child in self.clients.get(pid, ()) if self.is_alive(child)]
         return [child for child in found if self.role(child).kind not in HELPERS and not self.role(child).serves]
 
+    def programs_beside(self, pid: int) -> list[int]:
+        """The other programs of the job on the same machine that may do something by themselves, such as write a file; of those
+        that are not Python, the ones that do.
+        """
+        own = self.processes[pid]
+        others = [
+            row for row in self.processes.values() if row.pid != pid and row.host == own.host and self.is_alive(row.pid)
+        ]
+        mains = [(row, self.motion((row.pid, row.pid))) for row in others if self.role(row.pid).kind not in HELPERS]
+        return [row.pid for row, moves in mains if is_python(row) or moves in (Motion.PROGRESSING, Motion.BUSY_LOOP)]
+
     @cached_property
     def at_work(self) -> frozenset[int]:
         """Processes whose main thread makes progress or computes, and does more than poll or monitor others."""

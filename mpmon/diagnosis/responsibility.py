@@ -10,6 +10,8 @@ end, because all members wait for one another, the kinds of their waits decide:
   that run that function, else all others, never enter the barrier and are responsible;
 - a member waits in a *task* that a library called, and another member has called that library: the task does not end, and
   is responsible;
+- several members are *threads of one process* that only its threads could help, and all others wait for that process: these
+  threads;
 - some members are *tasks* of an executor, and all others wait for their results: the tasks are responsible;
 - a member waits for an *item*, and a producer has ended: the producer is responsible;
 - all members wait for each other's *items*: the one that by the ledgers owes an item, else all of them; if some wait for
@@ -21,6 +23,7 @@ end, because all members wait for one another, the kinds of their waits decide:
   instead of taking items out;
 - a member blocks its own *event loop* in a call, and others wait for answers from that loop: that member;
 - a *connection* has no thread at its other end, in a server whose threads serve other connections: the server;
+- *clients* of a library wait for its service processes, which run only the library's code and wait for a request: the clients;
 - one member is needed by each of the others, and needs none of them in particular: that one;
 - a member waits for a *lock*, and the lock holder waits for something other than a lock: the holder;
 - ranks wait for each other in collectives: the ranks that differ from the others, see `collectives.split`;
@@ -112,6 +115,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         return (job.suspect(own.key),)
     found = (
         _not_accepting(stuck)
+        or _clients_at_fault(stuck)
         or exchanging(stuck)
         or _takers(stuck)
         or _owing(stuck)
@@ -123,11 +127,16 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or _holders_of_locks(stuck)
         or unfinished_tasks(stuck)
         or _awaited_tasks(stuck)
+        or _stuck_inside(stuck)
         or hub(stuck)
     )
-    return tuple(
-        map(job.suspect, found or (stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.root_blockers[:1]))
-    )
+    return tuple(map(job.suspect, found or _first_or_all(stuck)))
+
+
+def _first_or_all(stuck: StuckSet) -> tuple[ThreadKey, ...]:
+    """All of a cycle, and all threads of one process; else the first."""
+    one = len({pid for pid, _ in stuck.root_blockers}) == 1
+    return stuck.root_blockers if one or stuck.ending is Ending.CYCLE else stuck.root_blockers[:1]
 
 
 def those_gone(stuck: StuckSet) -> list[int]:
@@ -305,12 +314,15 @@ def _lost_producers(stuck: StuckSet) -> list[int]:
 
 
 def _owing(stuck: StuckSet) -> list[ThreadKey]:
-    """Of members that all wait for each other's items: the one that by the ledgers owes an item, else all."""
+    """Of members that all wait for each other's items: the one that by the ledgers owes an item, else the server that all the
+    others ask, else all.
+    """
     readers = stuck.members_in(Wait.QUEUE_GET)
     if len(readers) < max(2, len(stuck.closed.members)):
         return []
-    owes = owing(stuck.job, [pid for pid, _ in readers])
-    return [key for key in readers if not owes or key[0] == owes.pid]
+    if owes := owing(stuck.job, [pid for pid, _ in readers]):
+        return [key for key in readers if key[0] == owes.pid]
+    return asked_by_all(stuck) or readers
 
 
 def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
@@ -331,8 +343,11 @@ def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
 
 def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     """The members that wait for items, if every possible producer waits for them to end; of a server and its clients, the
-    server.
+    server; the producer itself, if its script has ended.
     """
+    over = {key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT}
+    if stuck.ending is Ending.CYCLE and over and len({pid for pid, _ in stuck.root_blockers}) > 1:
+        return list(over)
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
@@ -409,6 +424,17 @@ def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
     return frozenset(needed) if edge.every or len(needed) == 1 else frozenset()
 
 
+def _clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
+    """Code of the job that called a library and waits for an answer of its service processes, if these run the library's code
+    alone and wait for the next request: they have none.
+    """
+    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    serving = {key: stuck.job.shape(key).serves for key in among}
+    packages = frozenset().union(*serving.values())
+    clients = [key for key in among if not serving[key] and packages & stuck.job.shape(key).asks]
+    return clients if packages and len(clients) + sum(map(bool, serving.values())) == len(among) else []
+
+
 def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:
     """Servers in whose queue the connection of another member lies: whatever they wait for, they do not accept it."""
     waits = [key for key in stuck.closed.core if any(item.listener for item in stuck.job.waits_on(key))]
@@ -417,22 +443,28 @@ def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
-    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results: of these tasks, or
-    of the event loop that has given them to the executor.
-    """
+    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results."""
     found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
     tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
-    pids = {key[0] for key in tasks}
     others = [key for key in found if key not in tasks]
-    return tasks if others and all(_waits_for_result(stuck, key, pids) for key in others) else []
+    return tasks if others and all(stuck.wait_state(key).kind in _REQUESTS for key in others) else []
 
 
-def _waits_for_result(stuck: StuckSet, key: ThreadKey, pids: set[int]) -> bool:
-    """The thread waits for a result, for an answer of one of these processes, or is the event loop of one."""
-    kind = stuck.wait_state(key).kind
-    if kind in _REQUESTS or (kind is Wait.EVENT_LOOP and key[0] in pids):
-        return True
-    return kind in _ANSWERS and {target[0] for target in _helpers(stuck, key)} <= pids
+def _stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
+    """Several threads of one process that only threads of it could help, if all others wait for that process, such as the
+    clients of a server whose handlers wait for one more request.
+    """
+    inside = [key for key in stuck.closed.core if (pids := _pids_asked(stuck, key)) and pids == {key[0]}]
+    homes = {pid for pid, _ in inside}
+    others = [key for key in stuck.closed.core if key not in inside]
+    if stuck.ending is not Ending.OPEN or len(inside) < 2 or len(homes) != 1 or not others:
+        return []
+    return inside if all(key[0] in homes or _pids_asked(stuck, key) == homes for key in others) else []
+
+
+def _pids_asked(stuck: StuckSet, key: ThreadKey) -> set[int | None]:
+    """The processes of the targets of a member's wait; `None` stands for anything else."""
+    return {target[0] if isinstance(target, tuple) else None for target in stuck.targets(key)}
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

@@ -57,10 +57,14 @@ class SnapshotIndex:
 
     def role(self, pid: int) -> Role:
         """The role of a process, also if it is not in this snapshot."""
-        row = None if pid in self.roles else self.remembered.get(pid)
-        if row:
-            return named_process(given_name(row) or str(pid), row.pid)
-        return self.roles.get(pid) or Role(name="other", kind="other")
+        known = self.roles.get(pid)
+        row = None if known else self.remembered.get(pid)
+        if row is None:
+            return known or Role(name="other", kind="other")
+        if name := given_name(row):
+            return named_process(name, row.pid)
+        parent = self.roles.get(row.pid)
+        return Role(name=f"child of {parent.name if parent else 'another process'}", kind="process", parent=row.pid)
 
     @cached_property
     def ranks(self) -> list[int]:

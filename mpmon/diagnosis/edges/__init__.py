@@ -30,7 +30,7 @@ from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.loops import stuck_loop
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
 from mpmon.diagnosis.edges.objects import file_lock, message, queue_item, semaphore
-from mpmon.diagnosis.edges.polls import polled_work, programs_beside
+from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
 from mpmon.diagnosis.edges.servants import (
@@ -290,7 +290,7 @@ def _polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
     """Whatever the loop looks at, such as a database, the process that had to change it has crashed and is still a zombie, so
     that the loop does not look after it either; and no other process or thread of the job is left.
     """
-    if not job.tests(key) or job.acts(key) or job.others_at_work(key) or programs_beside(job, key[0]):
+    if not job.tests(key) or job.acts(key) or job.others_at_work(key) or job.programs_beside(key[0]):
         return False
     return any(pid in job.processes for pid in crashed_relatives(job, key[0]))
 

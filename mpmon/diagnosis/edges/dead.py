@@ -157,6 +157,12 @@ def _remembered(job: JobState, pid: int) -> list[KnownChild]:
     return [row for row in known if row.child not in job.processes]
 
 
+def reaped_siblings(job: JobState, pid: int) -> list[KnownChild]:
+    """Children of the same parent that it has reaped, and whose process objects it still has."""
+    parent = job.processes[pid].ppid
+    return [row for row in job.remembered_ends.get(parent, ()) if row.child not in job.processes]
+
+
 def returncode_words(code: int) -> str:
     """`Popen.returncode` in words."""
     return f"killed by {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"

@@ -9,10 +9,8 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
-from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.queue_ledgers import NO_USERS
-from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.thresholds import NEXT_ROUND_S
 from mpmon.diagnosis.waits import Wait
 
@@ -77,22 +75,7 @@ def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _whose_file(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    return [*job.others_at_work(key), *((pid, pid) for pid in programs_beside(job, key[0]))]
-
-
-def programs_beside(job: JobState, pid: int) -> list[int]:
-    """The other programs of the job on the same machine that may do something by themselves, such as write a file; of those
-    that are not Python, the ones that do.
-    """
-    own = job.processes[pid]
-    others = (
-        row for row in job.processes.values() if row.pid != pid and row.host == own.host and job.is_alive(row.pid)
-    )
-    pids = (row.pid for row in others if job.role(row.pid).kind not in HELPERS)
-    return [other for other in pids if is_python(job.processes[other]) or job.motion((other, other)) in _WORKS]
-
-
-_WORKS = frozenset({Motion.PROGRESSING, Motion.BUSY_LOOP})
+    return [*job.others_at_work(key), *((pid, pid) for pid in job.programs_beside(key[0]))]
 
 
 _WHOSE: dict[Wait, Callable[[JobState, ThreadKey], list[ThreadKey]]] = {

@@ -59,6 +59,8 @@ def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
 
 def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
     """A non-daemon child is joined at exit (multiprocessing.util._exit_function)."""
+    if stuck.ending is Ending.CYCLE and exiting in stuck.root_blockers:
+        return _owes_to_children(stuck, exiting)
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) or stuck.root is None or exiting != stuck.goal:
         return None
     return Match(
@@ -66,5 +68,26 @@ def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None
         f"has been {stuck.has_been()}",
         evidence=("MainThread is in multiprocessing's exit function, which joins non-daemon children",),
         advice=("End the child before the script ends, or start it with daemon=True.",),
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _owes_to_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
+    """What is joined waits for something that only the script would have sent."""
+    waiting = [key for key in stuck.root_blockers if exiting in stuck.targets(key) and key[0] != exiting[0]]
+    if not waiting:
+        return None
+    key, name = waiting[0], stuck.job.role(exiting[0]).name
+    return Match(
+        summary=f"the script of {name} has ended, and {name} waits for {stuck.job.role(key[0]).name} to end, which waits for "
+        f"{stuck.waits_for(key)}{stuck.at(key)} that only {name} could send",
+        evidence=(
+            "MainThread is in multiprocessing's exit function, which joins non-daemon children",
+            *stuck.edge_evidence(),
+        ),
+        advice=(
+            f"Search the standard error of {name} for a traceback: after an error, too, multiprocessing joins the children.",
+            "Send the children their end in a finally, or start them with daemon=True.",
+        ),
         certainty=Certainty.LIKELY,
     )

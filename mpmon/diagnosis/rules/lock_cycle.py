@@ -149,9 +149,10 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
         return None
     holder, others = kept
     name, needing = stuck.job.role(holder[0]).name, several([stuck.job.role(key[0]).name for key in others])
+    does = f"only {needing} could make" if waits_for_room(stuck.job, holder) else f"{needing} must enter"
     return Match(
         summary=f"{name} holds a lock that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
-        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {needing} must enter",
+        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {does}",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting for the others.",),
         certainty=Certainty.LIKELY,
@@ -168,13 +169,23 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
     if stuck.ending is not Ending.OPEN:
         return None
     for waiter in stuck.closed.members:
-        edge = stuck.graph.node(waiter).edge
-        holder = edge.targets[0] if edge and edge.holder_known and len(edge.targets) == 1 else None
-        if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in stuck.targets(holder):
+        holder = next(iter(stuck.targets(waiter)), None)
+        if not isinstance(holder, tuple) or holder[0] == waiter[0] or not _needs_lock_of(stuck, waiter, holder):
             continue
-        if waits_for_room(stuck.job, holder):
+        if waits_for_room(stuck.job, holder) and not _waits_for_slot(stuck, holder):
             # It holds the writers' lock: the reader is responsible, not the current writer.
             continue
         if not _in_line(stuck, waiter, holder):
-            return holder, (waiter,)
+            return holder, tuple(key for key in stuck.closed.members if _needs_lock_of(stuck, key, holder))
     return None
+
+
+def _needs_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
+    """The member waits for a lock that this one holds, and this one waits for it, among others."""
+    edge = stuck.graph.node(key).edge
+    return edge is not None and edge.holder_known and edge.targets == (holder,) and key in stuck.targets(holder)
+
+
+def _waits_for_slot(stuck: StuckSet, key: ThreadKey) -> bool:
+    """It waits for room in a bounded queue, before any lock of the queue is taken (multiprocessing/queues.py, `put`)."""
+    return any(item.kind == "semaphore" for item in stuck.job.waits_on(key))

@@ -93,13 +93,21 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         # Calls in a circle, each over a connection of its own, whoever waits for their end.
         return None
     if len(readers) == len(stuck.closed.members) and not calls:
-        return _ring(stuck, readers)
+        server = asked_by_all(stuck)
+        return (
+            _wants_more(stuck, server[0], [key for key in readers if key not in server])
+            if server
+            else _ring(stuck, readers)
+        )
+    if any(stuck.wait_state(key).kind is Wait.EXIT for key in stuck.root_blockers):
+        # The script that would put one has ended.
+        return None
     if stuck.in_handler:
         # It would put an item if its signal handler returned.
         return None
     if not readers or not others or len(readers) + len(others) + len(served) < len(stuck.closed.members):
         return None
-    if (server := asked_by_all(stuck)) and not calls:
+    if not calls and (server := asked_by_all(stuck)):
         return _wants_more(stuck, server[0], [key for key in readers if key not in server])
     names = several([stuck.job.role(key[0]).name for key in readers])
     waits = several([f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}" for key in others])

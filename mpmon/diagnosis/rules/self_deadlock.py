@@ -111,7 +111,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _locked_itself(stuck: StuckSet) -> Match:
     """The kernel tells of flock(2); of a library such as SQLite only its short sleeps between two attempts are seen."""
-    waits = f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.goal)}"
+    waits = f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.root or stuck.goal)}"
     if stuck.closed.exact:
         return Match(
             summary=f"{waits}, which it already holds through another open file",

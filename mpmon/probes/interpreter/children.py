@@ -18,8 +18,16 @@ from mpmon.probes.interpreter.objects import Objects, set_items
 from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import Runtime
 
-KEEPERS = frozenset({b"_pool", b"_processes", b"_workers", b"processes", b"procs", b"workers", b"children"})
-"""Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and common user names."""
+KEEPERS = frozenset({
+    b"_pool", b"_processes", b"_workers", b"processes", b"procs", b"workers", b"children",
+    b"_pcontext", b"subprocess_handlers", b"proc",
+})  # fmt: skip
+"""Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and common user names; and those of
+torch's elastic agent (distributed/elastic/agent/server/local_elastic_agent.py, elastic/multiprocessing/api.py).
+"""
+
+DEEPEST = 4
+"""Most references from a variable to a child: the elastic agent, its context, the handlers by rank, one of them."""
 
 STARTED = (b"multiprocessing.process", b"multiprocess.process", b"billiard.process")
 """Modules with a set `_children`: of multiprocessing and its copies."""
@@ -37,7 +45,7 @@ class Children:
     def __init__(self, objects: Objects, pid: int) -> None:
         self._objects = objects
         self._pid = pid
-        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit)
+        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit, deepest=DEEPEST)
         self._found: dict[int, KnownChild] = {}
 
     @property

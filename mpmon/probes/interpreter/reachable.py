@@ -12,7 +12,7 @@ from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 
 DEEPEST = 3
-"""Most references from a variable to an examined object."""
+"""Most references from a variable to an examined object, unless more are asked for."""
 
 CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 
@@ -26,9 +26,12 @@ Visit = Callable[[int, tuple[bytes, ...]], Iterable[int]]
 class Reachable:
     """The walk through one process, from any number of frames."""
 
-    def __init__(self, objects: Objects, most: int, visit: Visit) -> None:
-        """Visits at most `most` objects and passes each that is not a container to `visit`."""
+    def __init__(self, objects: Objects, most: int, visit: Visit, *, deepest: int = DEEPEST) -> None:
+        """Visits at most `most` objects, up to `deepest` references from a variable, and passes each that is not a container
+        to `visit`.
+        """
         self._objects = objects
+        self._deepest = deepest
         self._most = most
         self._visit = visit
         self._seen: set[int] = set()
@@ -47,7 +50,7 @@ class Reachable:
         self._seen.add(thing)
 
     def _follow(self, thing: int, depth: int) -> None:
-        if not thing or thing in self._seen or len(self._seen) >= self._most or depth > DEEPEST:
+        if not thing or thing in self._seen or len(self._seen) >= self._most or depth > self._deepest:
             return
         self._seen.add(thing)
         try:
