@@ -33,7 +33,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves, stands_by
+from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, reads_input, serves, stands_by
 from mpmon.diagnosis.responsibility import hub, responsible
 from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
@@ -161,7 +161,7 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
-    if any(job.was_asked_to_end(key) for key in closed.members) or _keeps_workers_waiting(job, closed.goal):
+    if any(job.was_asked_to_end(key) for key in closed.members) or _asks_amid_work(job, closed):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
@@ -170,9 +170,10 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 
 
-def _keeps_workers_waiting(job: JobState, goal: ThreadKey) -> bool:
-    """The goal waits for a server, such as a program that reads its input, in the middle of work that it gives to workers."""
-    return not serves(job, goal) and any(job.role(pid).kind in WORKERS for pid in job.clients.get(goal[0], ()))
+def _asks_amid_work(job: JobState, closed: Closed) -> bool:
+    """A program that the goal runs reads the job's input in the middle of work: the goal has workers, which get nothing."""
+    reads = any(key != closed.goal and reads_input(job, key) for key in closed.members)
+    return reads and any(job.role(pid).kind in WORKERS for pid in job.clients.get(closed.goal[0], ()))
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:

@@ -12,7 +12,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import Frame, KernelObject
+from mpmon.model import Frame
 
 
 def is_server(job: JobState, key: ThreadKey) -> bool:
@@ -24,8 +24,7 @@ def serves(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for requests, for connections, or for input that an external party may send."""
     if job.wait_state(key).kind is Wait.SERVICE or job.serves_in_c(key):
         return True
-    objects = awaited(job, key)
-    return any(takes_all(item) for item in objects) or _reads_input(job, key, objects)
+    return any(takes_all(item) for item in awaited(job, key)) or reads_input(job, key)
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
@@ -58,8 +57,9 @@ def _watches_children(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     return all(isinstance(row, tuple) and row[0] in job.helpmates(key[0]) for row in edge.targets)
 
 
-def _reads_input(job: JobState, key: ThreadKey, objects: list[KernelObject]) -> bool:
+def reads_input(job: JobState, key: ThreadKey) -> bool:
     """The thread reads its standard input, a pipe or connection whose other end only external processes have."""
+    objects = awaited(job, key)
     item = next(iter(objects), None)
     if key[0] != key[1] or len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
         return False

@@ -287,12 +287,14 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
 
 
 def _polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
-    """Whatever the loop looks at, such as a database, the process that had to change it has crashed and is still a zombie, so
-    that the loop does not look after it either; and no other process or thread of the job is left.
+    """Whatever the loop looks at, such as a database, a Python process that had to change it has crashed and is still a zombie,
+    so that the loop does not look after it either; and no other process or thread of the job is left.
     """
     if not job.tests(key) or job.acts(key) or job.others_at_work(key) or job.programs_beside(key[0]):
         return False
-    return any(pid in job.processes for pid in crashed_relatives(job, key[0]))
+    crashed = (job.processes.get(pid) for pid in crashed_relatives(job, key[0]))
+    # The kernel keeps no command line of a zombie, only the name of its program.
+    return any(row is not None and "python" in row.name for row in crashed)
 
 
 def _computes_between(job: JobState, key: ThreadKey) -> bool:
