@@ -345,9 +345,10 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     """The members that wait for items, if every possible producer waits for them to end; of a server and its clients, the
     server; the producer itself, if its script has ended.
     """
-    over = {key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT}
-    if stuck.ending is Ending.CYCLE and over and len({pid for pid, _ in stuck.root_blockers}) > 1:
-        return list(over)
+    over = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT]
+    # A script at its end may also wait for its own threads, which send what it has put.
+    if stuck.ending is Ending.CYCLE and over and all(key[0] not in _pids_asked(stuck, key) for key in over):
+        return over
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
