@@ -59,9 +59,9 @@ def _watches_children(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 def reads_input(job: JobState, key: ThreadKey) -> bool:
     """The thread reads its standard input, a pipe or connection whose other end only external processes have."""
-    objects = awaited(job, key)
+    objects = awaited(job, key) if key[0] == key[1] else []
     item = next(iter(objects), None)
-    if key[0] != key[1] or len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
+    if len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
         return False
     rows = job.holders.get(item.id, ())
     own = any(row.pid == key[0] and row.fd == 0 and row.reads for row in rows)

@@ -345,14 +345,20 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     """The members that wait for items, if every possible producer waits for them to end; of a server and its clients, the
     server; the producer itself, if its script has ended.
     """
-    over = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT]
-    # A script at its end may also wait for its own threads, which send what it has put.
-    if stuck.ending is Ending.CYCLE and over and all(key[0] not in _pids_asked(stuck, key) for key in over):
+    if over := ended_scripts(stuck):
         return over
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
     return (asked_by_all(stuck) or readers) if whole and readers and enders else []
+
+
+def ended_scripts(stuck: StuckSet) -> list[ThreadKey]:
+    """In a cycle: processes whose script has ended, and which wait for others to end; not for threads of their own, which send
+    what the script has put.
+    """
+    over = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT]
+    return over if stuck.ending is Ending.CYCLE and all(key[0] not in _pids_asked(stuck, key) for key in over) else []
 
 
 def asked_by_all(stuck: StuckSet) -> list[ThreadKey]:

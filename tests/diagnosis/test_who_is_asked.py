@@ -412,3 +412,22 @@ def test_the_owner_of_a_mutex_in_shared_memory(owner: int, targets: tuple[object
     edge = node(JobState(history(now), now), (ROOT, ROOT)).edge
     assert edge is not None
     assert tuple(target if isinstance(target, tuple) else type(target) for target in edge.targets) == targets
+
+
+# Named pipes
+
+
+def script(pid: int, command: int) -> Rows:
+    """A shell that waits for a program, which waits until the other end of a named pipe is opened."""
+    return (
+        process(pid, parent=ROOT, name="sh", cmdline=("sh", "run.sh")), thread(pid), kernel_object(f"process:{command}"),
+        Unknown(table="stacks", pid=pid, reason=NOT_PYTHON), blocked("wait4", f"process:{command}", pid=pid, ran_at=0.0),
+        process(command, parent=pid, cmdline=("python", "read.py")), thread(command), stack("main", "read.py:3 read", pid=command),
+        blocked("openat", pid=command, wchan="wait_for_partner", ran_at=0.0),
+    )  # fmt: skip
+
+
+def test_programs_below_scripts_that_open_named_pipes_do_not_ask_each_other_for_ever() -> None:
+    found = of(joins(FIRST), script(FIRST, FIRST + 10), script(SECOND, SECOND + 10))
+    assert found.verdict is Verdict.HUNG
+    assert suspects(found.findings[0]) == [FIRST + 10]

@@ -220,7 +220,9 @@ def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
         return False
     edge = node(job, key).edge
     ends = [target for target in edge.targets if isinstance(target, tuple)] if edge else []
-    return pid not in {end for end, _ in ends} and any(node(job, end).status is Status.LIVE for end in ends)
+    # A command that opens a named pipe itself would ask about this program in turn.
+    commands = [end for end in ends if not opens_pipe(job.blocked.get(end))]
+    return pid not in {end for end, _ in ends} and any(node(job, end).status is Status.LIVE for end in commands)
 
 
 def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
@@ -310,7 +312,8 @@ def _manages(job: JobState, key: ThreadKey) -> bool:
 
 
 def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
-    return in_task(job.stacks.get(key)) and node(job, key).status is Status.LIVE
+    opens = opens_pipe(job.blocked.get(key))
+    return in_task(job.stacks.get(key)) and not opens and node(job, key).status is Status.LIVE
 
 
 def _pauses(job: JobState, key: ThreadKey) -> bool:

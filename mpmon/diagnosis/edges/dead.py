@@ -152,15 +152,12 @@ def _as_gone(row: KnownChild) -> Exited:
 
 def _remembered(job: JobState, pid: int) -> list[KnownChild]:
     """Children and siblings that were reaped."""
-    parent = job.processes[pid].ppid
-    known = (*job.remembered_ends.get(pid, ()), *job.remembered_ends.get(parent, ()))
-    return [row for row in known if row.child not in job.processes]
+    return [*reaped(job, pid), *reaped(job, job.processes[pid].ppid)]
 
 
-def reaped_siblings(job: JobState, pid: int) -> list[KnownChild]:
-    """Children of the same parent that it has reaped, and whose process objects it still has."""
-    parent = job.processes[pid].ppid
-    return [row for row in job.remembered_ends.get(parent, ()) if row.child not in job.processes]
+def reaped(job: JobState, pid: int) -> list[KnownChild]:
+    """Children that a process has reaped, and whose process objects it still has."""
+    return [row for row in job.remembered_ends.get(pid, ()) if row.child not in job.processes]
 
 
 def returncode_words(code: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import dead_relatives, did, forgotten_child, reaped_siblings, returncode_words
+from mpmon.diagnosis.edges.dead import dead_relatives, did, forgotten_child, reaped, returncode_words
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -325,11 +325,11 @@ def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge
     if not gone or not address.startswith(LOOPBACK) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
-    reaped = reaped_siblings(job, key[0])
-    if len(reaped) == len(gone):
-        ends = several([f"pid {row.child} {did(returncode_words(row.returncode or 0))}" for row in reaped])
-        why = f"{names} of {size} ended, and its launcher has reaped it: {ends}"
-        blame = tuple(row.child for row in reaped)
+    known = reaped(job, job.processes[key[0]].ppid)
+    if len(known) == len(gone):
+        ends = several([f"pid {row.child} {did(returncode_words(row.returncode or 0))}" for row in known])
+        why = f"{names} of {size} ended, as the launcher knows: {ends}"
+        blame = tuple(row.child for row in known)
     else:
         why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it is not running here"
         forgotten = forgotten_child(job, key[0]) if len(gone) == 1 else None

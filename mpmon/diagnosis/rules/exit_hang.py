@@ -11,6 +11,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import undrained
+from mpmon.diagnosis.responsibility import ended_scripts
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -59,7 +60,7 @@ def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
 
 def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
     """A non-daemon child is joined at exit (multiprocessing.util._exit_function)."""
-    if stuck.ending is Ending.CYCLE and exiting in stuck.root_blockers:
+    if exiting in ended_scripts(stuck):
         return _owes_to_children(stuck, exiting)
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) or stuck.root is None or exiting != stuck.goal:
         return None

@@ -81,6 +81,8 @@ def _advice(stuck: StuckSet) -> str:
         return "Take the items while you wait for the event, or give the queue room for all of them (maxsize)."
     if kinds <= LOCKS:
         return "Take the locks in the same order everywhere, or use one lock."
+    if Wait.FILE_MARK in kinds:
+        return "Write each file before waiting for the other one's, and end the wait with an error after a while."
     return "Let one side read while the other writes: close unused ends, or use threads or communicate()."
 
 

@@ -16,7 +16,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
-from mpmon.diagnosis.responsibility import asked_by_all, those_gone
+from mpmon.diagnosis.responsibility import asked_by_all, ended_scripts, those_gone
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -99,7 +99,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
             if server
             else _ring(stuck, readers)
         )
-    if any(stuck.wait_state(key).kind is Wait.EXIT for key in stuck.root_blockers):
+    if ended_scripts(stuck):
         # The script that would put one has ended.
         return None
     if stuck.in_handler:
