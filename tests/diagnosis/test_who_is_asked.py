@@ -422,8 +422,8 @@ def script(pid: int, command: int) -> Rows:
     return (
         process(pid, parent=ROOT, name="sh", cmdline=("sh", "run.sh")), thread(pid), kernel_object(f"process:{command}"),
         Unknown(table="stacks", pid=pid, reason=NOT_PYTHON), blocked("wait4", f"process:{command}", pid=pid, ran_at=0.0),
-        process(command, parent=pid, cmdline=("python", "read.py")), thread(command), stack("main", "read.py:3 read", pid=command),
-        blocked("openat", pid=command, wchan="wait_for_partner", ran_at=0.0),
+        process(command, parent=pid, cmdline=("python", "read.py")), thread(command),
+        stack("main", "read.py:3 read", pid=command), blocked("openat", pid=command, wchan="wait_for_partner", ran_at=0.0),
     )  # fmt: skip
 
 
