@@ -17,7 +17,9 @@
 - `merging`: Python and C frames in one list; `natives`: what the C frames tell about a wait;
 - `advice`, `missing_data`, `lock_annotations`: additions: best practices, what could not be checked, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who uses which GPU; what processes share; warnings that are not a hang;
-- `engine`, `views`: verdict, findings, and a line for every process;
+- `symptoms`, `explain`, `ranking`: the cause where no rule knows one; a finding with its sentence and evidence; which are told;
+- `goals`, `idle`, `patience`: whose progress counts; who waits by right; how long something has to stand still;
+- `engine`, `views`: the verdict; a line for every process;
 - `event_log`: what changed from round to round.
 """
 

@@ -179,7 +179,10 @@ class StuckSet:
 
     def role(self) -> str:
         """The root's role, and its thread when that is not the main one: `thread writer of rank 1`."""
-        key = self.root or self.goal
+        return self.named(self.root or self.goal)
+
+    def named(self, key: ThreadKey) -> str:
+        """A member's role, and its thread when that is not the main one."""
         name = self.job.role(key[0]).name
         return name if key[0] == key[1] else f"{self.job.thread_words(key)} of {name}"
 

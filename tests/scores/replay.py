@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.diagnosis import History, Memo, engine
+from mpmon.diagnosis import History, Memo, engine, explain
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES, Rule
@@ -43,8 +43,8 @@ class Stuck(msgspec.Struct, frozen=True):
     def winner(self, order: Order) -> str:
         """The cause that is found when the rules are asked in this order."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "RULES", tuple(_Repeats(rule, self.answers.get(rule.CAUSE)) for rule in order))
-            return engine._match(self.stuck)[0]
+            patch.setattr(explain, "RULES", tuple(_Repeats(rule, self.answers.get(rule.CAUSE)) for rule in order))
+            return explain.cause_of(self.stuck)[0]
 
     def root_blockers(self) -> tuple[Suspect, ...]:
         """Who must move first by the structure of the graph alone."""
@@ -95,9 +95,9 @@ def _replayed(case: Path) -> Hang:
     for snapshot in read_recording(case / "recording.jsonl.gz"):
         history = history.add(snapshot)
     ripe: list[StuckSet] = []
-    ranked = engine._ranked
+    ranked = engine.ranked
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_ranked", lambda stuck_sets: ripe.extend(stuck_sets) or ranked(stuck_sets))
+        patch.setattr(engine, "ranked", lambda stuck_sets: ripe.extend(stuck_sets) or ranked(stuck_sets))
         finding = engine.diagnose(history).findings[0]
         noted = _Noted()
         for rule in RULES:
