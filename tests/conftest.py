@@ -26,5 +26,5 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # The same examples on every run, and no judgement of how fast a shared machine is.
-settings.register_profile("tests", deadline=None, derandomize=True, database=None)
+settings.register_profile("tests", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tests")

@@ -55,6 +55,20 @@ def rows(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{name: of(hints[name]) for name in kind.__struct_fields__})
 
 
+def changed(row: Any) -> st.SearchStrategy[Any]:
+    """The row with any value in one field, or with one of its rows changed so. That is much faster than any row, and every
+    field gets its turn.
+    """
+    hints = get_type_hints(type(row), include_extras=True)
+
+    def other(name: str) -> st.SearchStrategy[Any]:
+        value = getattr(row, name)
+        values = changed(value) if isinstance(value, msgspec.Struct) else of(hints[name])
+        return values.map(lambda value: msgspec.structs.replace(row, **{name: value}))
+
+    return st.sampled_from(row.__struct_fields__).flatmap(other)
+
+
 def _in_line(snapshot: Snapshot) -> Snapshot:
     """Each process was started by the one before."""
     processes = enumerate(snapshot.processes)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.codec import TABLES
@@ -280,8 +280,7 @@ def test_whatever_is_kept_says_what_it_said(kinds: list[Observation], seed: int,
         assert number(buffer.after(one)) == (kept[place + 1] if place + 1 < len(kept) else None)
 
 
-@given(strategies.of(Observation), strategies.of(Observation))
-@settings(max_examples=5, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@given(strategies.changed(picture(1)), strategies.changed(picture(2)))
 def test_whatever_is_in_a_picture_comes_back(one: Observation, other: Observation) -> None:
     buffer = filled(
         msgspec.structs.replace(one, number=1), msgspec.structs.replace(other, number=2), *map(picture, range(3, 30))

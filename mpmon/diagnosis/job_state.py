@@ -464,11 +464,8 @@ class JobState(SnapshotIndex):
 
     def natives_at_work(self, pid: int) -> list[ThreadKey]:
         """Threads without Python frames that ran lately and do more than poll."""
-        return [
-            (pid, row.tid) for row in self._threads_of.get(pid, ())
-            if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.NOT_SCHEDULED
-            and not _ticks(self.thread_history((pid, row.tid)))
-        ]  # fmt: skip
+        moved = [key for key in self.natives(pid) if self.motion(key) is not Motion.NOT_SCHEDULED]
+        return [key for key in moved if not _ticks(self.thread_history(key))]
 
     def native_loops(self, pid: int) -> list[ThreadKey]:
         """Native threads in which a C library's event loop waits for events from outside the process; torch's own service

@@ -187,9 +187,14 @@ class SnapshotIndex:
         """The threads of a process, of Python or not."""
         return [(pid, row.tid) for row in self._threads_of.get(pid, ())]
 
-    def natives(self, pid: int) -> list[ThreadKey]:
-        """Its threads without Python frames."""
-        return [(pid, row.tid) for row in self._threads_of.get(pid, ()) if (pid, row.tid) not in self.stacks]
+    def natives(self, pid: int) -> tuple[ThreadKey, ...]:
+        """Its threads without Python frames; every call returns the same tuple."""
+        return self._natives.get(pid, ())
+
+    @cached_property
+    def _natives(self) -> dict[int, tuple[ThreadKey, ...]]:
+        found = {pid: tuple(key for key in self.all_threads(pid) if key not in self.stacks) for pid in self._threads_of}
+        return {pid: keys for pid, keys in found.items() if keys}
 
     def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
         """The thread with that `threading.get_ident()`; the main thread if it is unknown."""

@@ -13,12 +13,15 @@ number is another one:
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from mpmon.diagnosis.rules import RULES
+from mpmon.diagnosis.rules import RULES, Rule
+from tests.nodes import recorded
+from tests.nodes.recorded import last
 from tests.scores.replay import hangs
 from tests.scores.scores import Score, scores
 
@@ -46,3 +49,16 @@ def test_the_rules_in_their_own_order_find_what_the_diagnosis_finds() -> None:
     """The scores judge the diagnosis that is told, and not another one."""
     for hang in hangs():
         assert hang.finding.cause in {stuck.winner(RULES) for stuck in hang.stuck}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CAUSE)
+def test_a_rule_wins_in_a_recording(rule: Rule) -> None:
+    wins = any(stuck.winner(RULES) == rule.CAUSE for hang in hangs() for stuck in hang.stuck)
+    assert wins or rule.CAUSE in on_one_of_several_machines()
+
+
+@cache
+def on_one_of_several_machines() -> frozenset[str]:
+    """The causes that are found in recordings of one machine of a larger job."""
+    found = (last(path).diagnosis.findings for case in recorded.CASES for path in recorded.recordings(case))
+    return frozenset(finding.cause for findings in found for finding in findings)

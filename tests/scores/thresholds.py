@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -38,8 +39,9 @@ def effects(name: str) -> dict[str, str]:
     return found
 
 
-def effect(name: str, value: float) -> str:
-    """Of a value: `12 changed, 3 wrong`; empty where all recordings are told as they are."""
+def effect(name: str, value: float, among: Sequence[Path] | None = None) -> str:
+    """Of a value: `12 changed, 3 wrong`; empty where all recordings, or those `among` them, are told as they are."""
+    among = cases() if among is None else among
     today = getattr(thresholds, name)
     with pytest.MonkeyPatch.context() as patch:
         for module in [row for at, row in sys.modules.items() if at.startswith("mpmon.diagnosis")]:
@@ -47,10 +49,10 @@ def effect(name: str, value: float) -> str:
             if vars(module).get(name) == today:
                 patch.setattr(module, name, value)
         try:
-            told = {case: said(case) for case in cases()}
+            told = {case: said(case) for case in among}
         except (TypeError, ValueError):
             return "too few to compare"
-    changed = [case for case in cases() if told[case] != _today(case)]
+    changed = [case for case in among if told[case] != _today(case)]
     wrong = [case for case in changed if not _is_true(read_expected(case), told[case])]
     return f"{len(changed)} changed, {len(wrong)} wrong" if changed else ""
 

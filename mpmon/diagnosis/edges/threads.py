@@ -14,7 +14,7 @@ from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE
 from mpmon.diagnosis.waits import Wait
@@ -287,9 +287,7 @@ def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...
     """Drops threads that only report from time to time that they are alive; many waiters share one tuple. Not for an event
     wait: an event that is never set may merely keep the main thread waiting while such threads do all the work.
     """
-    if job.in_event(key) or not any(only_beats(job, other) for other in threads):
-        return threads
-    return tuple(other for other in threads if not only_beats(job, other))
+    return threads if job.in_event(key) else but_beating(job, threads)
 
 
 _PRIVATE = 0x80

@@ -36,6 +36,19 @@ def _beats(job: JobState, key: ThreadKey) -> bool:
 
 def only_beats(job: JobState, key: ThreadKey) -> bool:
     """The thread only ticks while its process writes: it reports that it is alive, or the progress of others."""
-    life = job.history.life(job.processes[key[0]])
+    return _writes(job, key[0]) and only_ticks(job, key)
+
+
+def but_beating(job: JobState, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+    """Threads of one process, without those that only beat; the same tuple if there are none."""
+    if not threads or not _writes(job, threads[0][0]):
+        return threads
+    rest = tuple(key for key in threads if not only_ticks(job, key))
+    return rest if len(rest) < len(threads) else threads
+
+
+def _writes(job: JobState, pid: int) -> bool:
+    """The process wrote something lately."""
+    life = job.history.life(job.processes[pid])
     wrote_at = life.wrote_at if life else None
-    return wrote_at is not None and job.now - wrote_at <= 2 * RETRY_S and only_ticks(job, key)
+    return wrote_at is not None and job.now - wrote_at <= 2 * RETRY_S
