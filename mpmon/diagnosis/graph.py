@@ -54,11 +54,6 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
     status: int | None = None
     """As wait(2) gives it; `None` where it is not known."""
 
-    @property
-    def was_killed(self) -> bool:
-        """By a signal."""
-        return self.status is not None and bool(self.status & 0x7F)
-
 
 class Absent(Enum):
     """Why nobody alive can help, as recorded by the code that found out: nothing is inferred from the wait later."""

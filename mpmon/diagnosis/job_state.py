@@ -13,7 +13,7 @@ from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.loops import READY, first, stuck, user_frame
+from mpmon.diagnosis.loops import READY, SLEEP, first, stuck, user_frame
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
@@ -644,10 +644,16 @@ class JobState(SnapshotIndex):
 
     def place(self, key: ThreadKey) -> Place | None:
         """The line of a thread that a person should look at."""
-        stack, task = self.stacks.get(key), first(self.stuck_tasks(key))
+        stack, task = self.stacks.get(key), first(self.stuck_tasks(key) or self._waiting_tasks(key))
         if task and (frame := user_frame(task)):
             return place(frame)
         return self.memory.same(("place", key), _user_line, stack) if stack else None
+
+    def _waiting_tasks(self, key: ThreadKey) -> list[Task]:
+        """The tasks of the user's code in the event loop that a thread rests in, sleeping ones left out."""
+        if self._without_numbers(key).kind is not Wait.EVENT_LOOP:
+            return []
+        return [row for row in self.loop_tasks.get(key, ()) if row.waits != SLEEP and user_frame(row)]
 
     def suspect(self, key: ThreadKey) -> Suspect:
         """A thread as a suspect."""

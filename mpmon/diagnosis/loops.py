@@ -13,8 +13,9 @@ A task is *ready* once what it awaits is there: its loop runs it at the next tur
 woken, as when another thread sets the result without `call_soon_threadsafe`.
 
 A loop is called stuck only if all its tasks but such sleepers are, or if some of them wait for locks that they hold, or
-for each other's ends, in a circle: nothing else in the loop can help these. A task may legitimately wait for an event that
-nobody sets: a service runs forever that way. So that counts only if another task waits for this one.
+that ended tasks have left locked, or for each other's ends, in a circle: nothing else in the loop can help these. A
+task may legitimately wait for an event that nobody sets: a service runs forever that way. So that counts only if
+another task waits for this one.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _all_of_them(tasks: Sequence[Task], *, alone: bool, children: frozenset[int]
 
 
 def deadlocked(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks of which each waits for a lock that one of them holds, or for the end of some of them.
+    """The tasks of which each waits for a lock that one of them holds, or nobody any more, or for the end of some of them.
 
     No time limit is involved: neither of their own, nor of a task that awaits one of them, or a task that does, and would
     cancel it.
@@ -101,11 +102,32 @@ def deadlocked(tasks: Sequence[Task]) -> tuple[Task, ...]:
     while more := {name for one in limited for name in awaits.get(one, ())} - limited:
         limited |= more
     left = {row.object: row for row in tasks if row.object not in limited}
-    while kept := {name: row for name, row in left.items() if _needs_these(row, left)}:
+    lost = {row.object for row in forsaken(tasks)}
+    while kept := {name: row for name, row in left.items() if name in lost or _needs_these(row, left)}:
         if len(kept) == len(left):
             return tuple(kept.values())
         left = kept
     return ()
+
+
+def forsaken(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks that wait for a lock whose holder has ended without releasing it: no task has it, and none that may still go
+    on could have taken it without a block, or be about to release it.
+    """
+    waiting = [row for row in tasks if row.waits == "lock" and row.callbacks == 0]
+    return tuple(row for row in waiting if not any(_may_release(other, row) for other in tasks))
+
+
+def _may_release(other: Task, row: Task) -> bool:
+    if row.waits_on in other.holds:
+        return True
+    if other.waits_on == row.waits_on or other.waits in (*ENDS, REQUESTS):
+        # Who waits for the ends of others releases it later than these.
+        return False
+    if other.waits == SLEEP:
+        return _could_reach(other, row)
+    # A library's own task that waits for its next piece of work has finished the last one.
+    return user_frame(other) is not None or other.waits not in (*SIGNS, "queue get")
 
 
 def in_circle(tasks: Sequence[Task]) -> str:

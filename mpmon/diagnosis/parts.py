@@ -17,7 +17,7 @@ from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced
 from mpmon.diagnosis.roles import WORKERS
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
 from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, in_barrier
 
 
@@ -74,9 +74,17 @@ def loss(stuck: StuckSet) -> Loss | None:
         return Loss.RANK
     if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.root_blockers):
         return Loss.ROOM
-    # If a process was killed at its work while others are left, the queue is only the symptom.
-    at_work = any(gone.was_killed and not gone.certain for gone in stuck.gone)
+    # If a process crashed at its work while others are left, or had been given work, the queue is only the symptom.
+    at_work = any(crashed(gone) and (not gone.certain or _puts(stuck)) for gone in stuck.gone)
     return Loss.ITEMS if kind in (Wait.QUEUE_GET, Wait.PIPE_READ) and not at_work else Loss.WORK
+
+
+def _puts(stuck: StuckSet) -> bool:
+    """The process of the waiter has put something into a queue: one of its threads feeds it."""
+    keys = stuck.job.threads((stuck.root or stuck.goal)[0])
+    return any(
+        (stack := stuck.job.stacks.get(key)) and has(stack, "multiprocessing/queues.py", ("_feed",)) for key in keys
+    )
 
 
 def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:

@@ -43,7 +43,7 @@ from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, repla
 from mpmon.diagnosis.edges.objects import asked
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.frames import in_call, is_user
 from mpmon.diagnosis.graph import Absent, NoReleaser, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
@@ -104,6 +104,8 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     if stuck.nobody and stuck.nobody.reason in _WITHOUT_TRACE:
         # The process that ended is unknown, and no other is to blame.
         return ()
+    if idle := _idle_threads(stuck):
+        return tuple(map(job.suspect, idle))
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(job.suspect, stuck.root_blockers))
     if (found := split(stuck)) and found.odd:
@@ -122,6 +124,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or list(kept_permits(stuck))
         or _whose_end_is_awaited(stuck)
         or absent_party(stuck)
+        or _joining_threads(stuck)
         or _starters(stuck)
         or _makers_of_room(stuck)
         or _holders_of_locks(stuck)
@@ -275,7 +278,7 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
     # Of several candidates, prefer one that waits for the writer: the others may have inherited the other end.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(stuck, target))]
     if not pairs and len(members) == len(stuck.closed.core):
-        return members
+        return hub(stuck) or members
     return list(dict.fromkeys(waiting or [target for _, target in pairs]))
 
 
@@ -350,7 +353,11 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
-    return (asked_by_all(stuck) or readers) if whole and readers and enders else []
+    if not whole or not readers or not enders:
+        return []
+    places = {stuck.job.place(key) for end in enders for key in stuck.targets(end) if key in readers}
+    # Who is not awaited, and waits elsewhere, gets what these would send.
+    return asked_by_all(stuck) or [key for key in readers if stuck.job.place(key) in places] or readers
 
 
 def ended_scripts(stuck: StuckSet) -> list[ThreadKey]:
@@ -409,6 +416,7 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
     among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
     members = list(among)
     may_act = [key for key in members if key in stuck.job.stacks and not stuck.wait_state(key).idle]
+    may_act = [key for key in may_act if _in_users_code(stuck, key)] or may_act
     needs = {key: _needed(stuck, key).intersection(members) for key in members}
     for found in [key for key in may_act if len(members) > 1 and not needs[key]]:
         depend = {found}
@@ -419,6 +427,11 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
     return []
 
 
+def _in_users_code(stuck: StuckSet, key: ThreadKey) -> bool:
+    stack = stuck.job.stacks.get(key)
+    return stack is not None and any(is_user(frame.file) for frame in stack.frames)
+
+
 def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
     """Those without whom a member cannot go on: of all that have the other end, the one that is seen to be meant. An event
     loop whose tasks await no connection serves whoever comes.
@@ -427,8 +440,16 @@ def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
     if edge is None or (tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks))):
         return frozenset()
     meant = asked(stuck.job, key, (target for target in edge.targets if isinstance(target, tuple)))
-    needed = meant if len(meant) == 1 else edge.targets
+    needed = meant if len(meant) == 1 else [target for target in edge.targets if not _is_rival(stuck, key, target)]
     return frozenset(needed) if edge.every or len(needed) == 1 else frozenset()
+
+
+def _is_rival(stuck: StuckSet, key: ThreadKey, other: Target) -> bool:
+    """Another thread waits for the very same thing as a member, which it can thus not give."""
+    if not isinstance(other, tuple) or other not in stuck.closed.members:
+        return False
+    own, others = ([item.id for item in stuck.job.waits_on(one)] for one in (key, other))
+    return own == others != [] and stuck.wait_state(other).kind is stuck.wait_state(key).kind
 
 
 def _clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
@@ -446,7 +467,7 @@ def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:
     """Servers in whose queue the connection of another member lies: whatever they wait for, they do not accept it."""
     waits = [key for key in stuck.closed.core if any(item.listener for item in stuck.job.waits_on(key))]
     servers = {target for key in waits for target in stuck.targets(key)}
-    return [key for key in stuck.closed.core if key in servers and key not in waits]
+    return [key for key in stuck.closed.core if key in servers and key not in waits and _in_users_code(stuck, key)]
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
@@ -472,6 +493,25 @@ def _stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
 def _pids_asked(stuck: StuckSet, key: ThreadKey) -> set[int | None]:
     """The processes of the targets of a member's wait; `None` stands for anything else."""
     return {target[0] if isinstance(target, tuple) else None for target in stuck.targets(key)}
+
+
+def _idle_threads(stuck: StuckSet) -> list[ThreadKey]:
+    """The threads that a process waits for at its end, if they wait for work that nobody gives them any more."""
+    if stuck.root is None or stuck.wait_state().kind is not Wait.EXIT:
+        return []
+    threads = [
+        target for target in stuck.targets(stuck.root) if isinstance(target, tuple) and target[0] == stuck.root[0]
+    ]
+    return [key for key in threads if stuck.wait_state(key).idle]
+
+
+def _joining_threads(stuck: StuckSet) -> list[ThreadKey]:
+    """The thread that waits for the ends of others of its process, all of which wait in a barrier for one more party."""
+    inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
+    outside = [key for key in stuck.closed.core if key not in inside]
+    one = len({pid for pid, _ in stuck.closed.core}) == 1
+    joins = all(stuck.wait_state(key).kind is Wait.JOIN_THREAD for key in outside)
+    return outside if one and inside and joins else []
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

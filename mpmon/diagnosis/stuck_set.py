@@ -196,8 +196,10 @@ class StuckSet:
 
     @cached_property
     def is_frozen(self) -> bool:
-        """No root blocker was scheduled lately."""
-        return all(self.job.motion(key) is Motion.NOT_SCHEDULED for key in self.root_blockers)
+        """No root blocker was scheduled lately, unless to renew its wait for work that does not come."""
+        return all(
+            self.job.motion(key) is Motion.NOT_SCHEDULED or _gets_no_work(self.job, key) for key in self.root_blockers
+        )
 
     @cached_property
     def stood_s(self) -> float:
@@ -321,10 +323,14 @@ def stands_since(job: JobState, key: ThreadKey) -> float:
     when it was seen to get none.
     """
     past = job.thread_history(key)
-    serves = key[0] == key[1] and key in job.blocked and job.wait_state(key).idle
-    if past and past.samples and serves and not was_fed(job, key[0]):
+    if past and past.samples and _gets_no_work(job, key):
         return min(job.stands_since(key), past.samples[0].at)
     return job.stands_since(key)
+
+
+def _gets_no_work(job: JobState, key: ThreadKey) -> bool:
+    """The main thread of a service process only renews its wait for work."""
+    return key[0] == key[1] and key in job.blocked and job.wait_state(key).idle and not was_fed(job, key[0])
 
 
 def doing(job: JobState, key: ThreadKey, since: str = "") -> str:

@@ -124,9 +124,13 @@ def in_barrier(stack: Stack | None) -> bool:
     )
 
 
-_INNER_WINS = frozenset({(Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION),
-                         (Wait.POOL_RESULT, Wait.OTHER_CLIENTS)})  # fmt: skip
-"""Pairs in which the inner frame is more specific: an agent still in its rendezvous, a barrier between processes."""
+_INNER_WINS = frozenset({
+    (Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION), (Wait.POOL_RESULT, Wait.OTHER_CLIENTS),
+    (Wait.FUTEX, Wait.THREAD_QUEUE), (Wait.FUTEX, Wait.CONDITION),
+})  # fmt: skip
+"""Pairs in which the inner frame is more specific: an agent still in its rendezvous, a barrier between processes, the lock
+that a queue or an event is made of.
+"""
 
 
 def _finished(blocked: Blocked | None) -> bool:

@@ -45,10 +45,10 @@ _GENERIC = {
 SYSCALLS: dict[int, str] = _X86_64 if platform.machine() in ("x86_64", "AMD64") else _GENERIC
 
 READS = frozenset({
-    "read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4",
+    "read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "connect",
 })  # fmt: skip
 WRITES = frozenset({
-    "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendfile", "connect", "copy_file_range",
+    "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendfile", "copy_file_range",
 })  # fmt: skip
 POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})

@@ -152,6 +152,24 @@ def test_locks_taken_crosswise_in_a_loop_that_serves_others() -> None:
     )
 
 
+def test_a_lock_that_the_task_which_took_it_has_left_locked_in_a_loop_that_serves_others() -> None:
+    finding = said(task("b", "lock", LOCK), BEATS, task("main", "requests"), sockets=2).findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.LIKELY)
+    assert "b awaits a lock of asyncio at job.py:7 in b() that no task has any more" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        task("has", "stream"), task("has", "future", "asyncio:4100:0x50"), task("has", "thread"),
+        task("has", "event", "asyncio:4100:0x40"), task("has", "sleep", reaches=(LOCK,)), task("has", None),
+    ],
+    ids=lambda row: row.waits,
+)  # fmt: skip
+def test_a_lock_that_another_task_may_have_taken_without_a_block(other: Task) -> None:
+    assert said(task("b", "lock", LOCK), BEATS, other, sockets=2).verdict is not Verdict.HUNG
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -110,6 +110,7 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
                                      "site-packages/filelock/_api.py:383 BaseFileLock.__enter__", "job.py:5 main")),
     (Wait.THREAD_QUEUE, "a thread queue", (CONDITION, "lib/queue.py:171 Queue.get", "job.py:5 main")),
     (Wait.CONDITION, "a threading event", (CONDITION, "lib/threading.py:629 Event.wait", "job.py:5 main")),
+    (Wait.FUTEX, "a lock", ("lib/threading.py:299 Condition.__enter__", "lib/queue.py:133 Queue.put", "job.py:5 main")),
     (Wait.TIMER, "a timer's time to come", (CONDITION, "lib/threading.py:629 Event.wait", "lib/threading.py:1399 Timer.run")),
     (Wait.COLLECTIVE, "all_reduce", (f"{C10D}:3252 all_reduce", LOGGED, "job.py:42 train")),
     (Wait.COLLECTIVE, "recv", (f"{C10D}:2740 recv", LOGGED, "job.py:42 train")),

@@ -51,8 +51,11 @@ def takes_all(item: KernelObject) -> bool:
 
 def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
-    far = item.peer or item.listener or ""
+    far = item.peer or item.listener or _full_listener(job, asks) or ""
     pids = [pid for pid in dict.fromkeys(handle.pid for handle in job.holders.get(far, ())) if job.is_alive(pid)]
+    if not item.peer:
+        # Who waits to be accepted there has only inherited the listening socket.
+        pids = [pid for pid in pids if not _is_pending(job, (pid, pid), far)] or pids
     if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
         yield from busy
         return
@@ -68,6 +71,21 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     there = [pid for pid in pids if any(far in _waits_in(job, key) for key in job.threads(pid))]
     for pid in there or [pid for pid in pids if not _listens_to_others(job, pid)] or pids:
         yield from _servers_in(job, pid, item, asks)
+
+
+def _full_listener(job: JobState, asks: ThreadKey) -> str | None:
+    """For a thread in connect(2) of a unix socket: the listening socket whose accept queue is full, if only one of the job has
+    pending connections. Such a connect waits until one of these is accepted (net/unix/af_unix.c, `unix_stream_connect`).
+    """
+    blocked = job.blocked.get(asks)
+    pending = {item.listener for item in job.objects.values() if item.listener and item.path == "unix"}
+    return next(iter(pending)) if blocked and blocked.syscall == "connect" and len(pending) == 1 else None
+
+
+def _is_pending(job: JobState, key: ThreadKey, listener: str) -> bool:
+    """The thread waits to be accepted by this listening socket, or to get into its accept queue."""
+    items = [item for item in job.waits_on(key) if item.kind == "socket" and not item.peer]
+    return any(item.listener == listener for item in items) or (bool(items) and _full_listener(job, key) == listener)
 
 
 def _listens_to_others(job: JobState, pid: int) -> bool:

@@ -115,7 +115,8 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     stack = job.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
-    if pool_workers(job, key[0]) or executor_threads(job, key) or in_pool or _has_executor(job, key[0]):
+    workers = any(job.role(child).kind in POOL_WORKERS for child in job.clients.get(key[0], ()))
+    if workers or executor_threads(job, key) or in_pool or _has_executor(job, key[0]):
         return pool_result(job, key)
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")

@@ -12,7 +12,9 @@ LIBRARY = Library(
         waits(Wait.TIMER, "/threading.py", "run", "a timer's time to come", called="wait"),
         waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a thread queue"),
         waits(Wait.CONDITION, "/threading.py", "wait", "the others at a barrier", called="_wait"),
-        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "a threading event"),
+        # A condition's own lock, and that of the queue or event that is made of the condition.
+        waits(Wait.FUTEX, "/threading.py", "__enter__", "a lock"),
+        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire _wait _enter", "a threading event"),
     ),
     polls=(polls(Wait.CONDITION, "is_set", "an event"),),
 )  # fmt: skip

@@ -16,11 +16,12 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
-from mpmon.diagnosis.loops import deadlocked, does, first, in_circle
+from mpmon.diagnosis.loops import deadlocked, does, first, forsaken, in_circle, place_of
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.responsibility import loop_keeper
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
+from mpmon.model import Task
 
 CAUSE = "self-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
@@ -182,6 +183,8 @@ def _awaits_itself(stuck: StuckSet) -> Match | None:
     task = first(tasks)
     if task is None or len(set(stuck.closed.root_blockers)) != 1:
         return None
+    if lost := forsaken(tasks):
+        return _left_locked(stuck, lost)
     circle = deadlocked(tasks)
     itself, others = "a task of its event loop waits for itself", "tasks of its event loop wait for each other"
     return Match(
@@ -191,6 +194,20 @@ def _awaits_itself(stuck: StuckSet) -> Match | None:
         "its event loop could provide that: the others are blocked too, or only sleep",
         evidence=stuck.edge_evidence(),
         advice=_AWAIT_ADVICE[min(len(circle), 2)],
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _left_locked(stuck: StuckSet, waiting: tuple[Task, ...]) -> Match:
+    """A task that took a lock has ended without releasing it."""
+    names = several([row.name or "a task" for row in waiting])
+    return Match(
+        summary=f"{stuck.role()}: {names} await{'s' if len(waiting) == 1 else ''} a lock of asyncio{place_of(waiting[0])} "
+        "that no task has any more: the one that took it has ended without releasing it",
+        evidence=stuck.edge_evidence(),
+        advice=(
+            "Take locks with `async with`: it also releases them after an exception, an early return or a cancellation.",
+        ),
         certainty=Certainty.LIKELY,
     )
 
