@@ -31,6 +31,9 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     beside = stuck.root is not None and waiter[0] == stuck.root[0]
     name = f"thread {stuck.job.thread_name(waiter)}" if beside else stuck.job.role(waiter[0]).name
+    if name == stuck.role():
+        # The workers of two loaders have the same numbers.
+        name = f"another {name} (pid {waiter[0]})"
     return Match(
         summary=f"{stuck.role()} holds the lock that {name} waits for, and has been {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
