@@ -8,6 +8,7 @@ from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.basis import agreement
 from mpmon.diagnosis.edges.dead import death
 from mpmon.diagnosis.findings import Finding, Suspect
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.proof import judged
@@ -91,6 +92,16 @@ def _with_end(job: JobState, suspect: Suspect) -> Suspect:
 
 
 def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
-    """Gives a native thread the Python line that called its library."""
-    caller = stuck.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
+    """Gives a native thread, and a library's own thread, the line of the program that called the library."""
+    if suspect.tid is None:
+        return suspect
+    key = (suspect.pid, suspect.tid)
+    caller = stuck.caller(key) if suspect.frame is None else _caller_of_library(stuck.job, key)
     return msgspec.structs.replace(suspect, frame=stuck.job.place(caller)) if caller else suspect
+
+
+def _caller_of_library(job: JobState, key: ThreadKey) -> ThreadKey | None:
+    """For a thread that runs only code of a library: the only thread of its process that called this library."""
+    serves = job.shape(key).serves
+    callers = [other for other in job.threads(key[0]) if serves & job.shape(other).asks]
+    return callers[0] if len(callers) == 1 else None

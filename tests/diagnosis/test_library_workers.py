@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import KernelObject, Row
+from mpmon.model import KernelObject, Row, Unknown
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
-WORKER, ANOTHER, NATIVE = 4121, 4122, 4190
+WORKER, ANOTHER, UNKNOWN, NATIVE = 4121, 4122, 4152, 4190
 RAY = "/usr/lib/python3/site-packages/ray/_private/worker.py"
 IDLE = (f"{RAY}:1069 Worker.main_loop",)
 RUNS = ("job.py:30 load", f"{RAY}:1069 Worker.main_loop")
@@ -74,11 +74,16 @@ def test_the_workers_of_a_pool_that_serves_the_library() -> None:
     assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
 
 
+UNREAD: Rows = (
+    process(UNKNOWN, parent=ROOT, cmdline=("ray::simulate",)), thread(UNKNOWN),
+    Unknown(table="stacks", pid=UNKNOWN, reason="thread 4152 kept running while it was read"),
+)  # fmt: skip
 FAR = KernelObject(id="socket:7", kind="socket", path="tcp 10.0.0.1:4000 to 10.0.0.2:6379")
 WAYS = {
     "one has a task": lambda: seen(*RUNS),
     "one is in a function of C": lambda: seen(f"{RAY}:500 execute", f"{RAY}:1069 Worker.main_loop"),
     "one computes in native code": lambda: seen(*IDLE, cpu=0.5),
+    "one runs, and could not be read": lambda: seen(*IDLE, more=UNREAD),
     "a worker is being started": lambda: seen(*IDLE, seconds=9),
     "others may be on another machine": lambda: seen(*IDLE, more=(FAR,)),
 }

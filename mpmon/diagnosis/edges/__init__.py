@@ -136,7 +136,9 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if wait_state.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(job, key):
         renews = wait_state.kind is Wait.POLL and motion is Motion.POLLING and _asks_soon_again(job, key)
         edge = message(job, key) if renews else None
-        among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)
+        # A loop that watches only its own wake-up pipe wakes up for its timers, whatever these do.
+        others = [target for target in edge.targets if target != key] if edge else []
+        among_us = others and not any(isinstance(target, External) for target in others)
         return Node(key, Status.WAITS, edge) if among_us else Node(key, Status.LIVE)
     if wait_state.kind is Wait.UNKNOWN and (hidden := hidden_wait(job, key)):
         return Node(key, Status.WAITS, hidden)
