@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import BY_CLOCK, NOT_PYTHON, Process, Row, Unknown
+from mpmon.model import BY_CLOCK, NOT_PYTHON, KernelObject, Process, Row, Unknown
 from tests.builders import (
     PACKAGES,
     ROOT,
@@ -647,3 +647,24 @@ def test_a_loop_that_acts_at_its_next_timer(limit: float, verdict: Verdict) -> N
         )  # fmt: skip
 
     assert seen(rows, 8).verdict is verdict
+
+
+# Loops with timers of their own
+
+TRIO = "/usr/lib/python3/site-packages/trio/_core"
+
+
+@pytest.mark.parametrize(("kind", "peer"), [("socket", "socket:8"), ("pipe", None)], ids=["trio", "twisted"])
+def test_a_loop_that_watches_only_its_own_wake_up_pipe_goes_on_by_its_timers(kind: str, peer: str | None) -> None:
+    """Its tasks are not known, so they may sleep and do something each time."""
+    calls = (f"{TRIO}/_io_epoll.py:227 get_events", f"{TRIO}/_run.py:2560 unrolled_run", "job.py:37 <module>")
+    waked = KernelObject(id=f"{kind}:7", kind=kind, peer=peer)
+    ends = [holds(ROOT, name) for name in (waked.id, peer) if name]
+    found = diagnosed([
+        snapshot(
+            process(), thread(slices=2 * at), stack("main", *calls, at=at), waked, *ends,
+            blocked("epoll_wait", waked.id, ran_at=START + at, timeout_s=1.0), at=float(at),
+        )
+        for at in range(20)
+    ])  # fmt: skip
+    assert found.verdict is not Verdict.HUNG

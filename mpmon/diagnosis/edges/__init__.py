@@ -53,7 +53,7 @@ from mpmon.diagnosis.edges.threads import (
     thread_lock,
 )
 from mpmon.diagnosis.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.graph import Basis, External, Node, Status, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
@@ -137,7 +137,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         renews = wait_state.kind is Wait.POLL and motion is Motion.POLLING and _asks_soon_again(job, key)
         edge = message(job, key) if renews else None
         # A loop that watches only its own wake-up pipe wakes up for its timers, whatever these do.
-        others = [target for target in edge.targets if target != key] if edge else []
+        others = [target for target in edge.targets if not _is_itself(target, key)] if edge else []
         among_us = others and not any(isinstance(target, External) for target in others)
         return Node(key, Status.WAITS, edge) if among_us else Node(key, Status.LIVE)
     if wait_state.kind is Wait.UNKNOWN and (hidden := hidden_wait(job, key)):
@@ -160,6 +160,11 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if wait_state.kind is Wait.EVENT_LOOP and _has_only_timers(job, key, edge):
         return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(job, key, with_crashed(job, key, edge)))
+
+
+def _is_itself(target: Target, key: ThreadKey) -> bool:
+    """The other end of what the thread waits for is its own."""
+    return target == key or (isinstance(target, NoReleaser) and target.reason is Absent.OWN_END)
 
 
 def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
