@@ -94,7 +94,7 @@ def test_the_history_of_a_job_that_is_renewed_for_ever_stays_as_large_as_it_may_
     with measured() as memory:
         sizes: list[int] = []
         # Whole trees: while one is made, some of its pictures are there as they are.
-        for trees in (4, 2, 2):
+        for trees in (3, 1, 1):
             for now in itertools.islice(rounds, trees * TREE):
                 buffer.add(observer.see(now))
                 assert buffer.bytes <= most_bytes

@@ -435,14 +435,14 @@ def test_what_lies_where_a_name_or_a_table_lay_is_read_anew() -> None:
 # Lines
 
 TABLES = """
-import ast, asyncio, inspect, json, types, typing, unittest.mock
+import ast, asyncio, json, types, unittest.mock
 def codes(code):
     yield code
     for item in code.co_consts:
         if isinstance(item, types.CodeType):
             yield from codes(item)
 found = []
-for module in (ast, asyncio.base_events, inspect, json.decoder, typing, unittest.mock):
+for module in (ast, asyncio.base_events, json.decoder, unittest.mock):
     with open(module.__file__) as file:
         for code in codes(compile(file.read(), module.__file__, "exec")):
             lines = {}

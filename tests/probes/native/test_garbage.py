@@ -207,7 +207,7 @@ def check(found: Climb) -> None:
 
 
 @only_x86_64
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seeds, st.sampled_from([0.0, 0.2]), words, words)
 def test_a_stack_of_garbage_above_a_real_library(seed: int, fails: float, pointer: int, counter: int) -> None:
     base = libc().start - libc().offset
