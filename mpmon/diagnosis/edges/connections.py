@@ -54,8 +54,7 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     far = item.peer or item.listener or _full_listener(job, asks) or ""
     pids = [pid for pid in dict.fromkeys(handle.pid for handle in job.holders.get(far, ())) if job.is_alive(pid)]
     if not item.peer:
-        # Who waits to be accepted there has only inherited the listening socket.
-        pids = [pid for pid in pids if not _is_pending(job, (pid, pid), far)] or pids
+        pids = [pid for pid in pids if not _has_only_inherited(job, pid, far)] or pids
     if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
         yield from busy
         return
@@ -80,6 +79,12 @@ def _full_listener(job: JobState, asks: ThreadKey) -> str | None:
     blocked = job.blocked.get(asks)
     pending = {item.listener for item in job.objects.values() if item.listener and item.path == "unix"}
     return next(iter(pending)) if blocked and blocked.syscall == "connect" and len(pending) == 1 else None
+
+
+def _has_only_inherited(job: JobState, pid: int, listener: str) -> bool:
+    """The process itself waits to be accepted by this listening socket, and none of its threads accepts."""
+    accepts = any(listener in _waits_in(job, key) for key in job.threads(pid))
+    return not accepts and _is_pending(job, (pid, pid), listener)
 
 
 def _is_pending(job: JobState, key: ThreadKey, listener: str) -> bool:
