@@ -355,7 +355,7 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
     if not whole or not readers or not enders:
         return []
-    places = {stuck.job.place(key) for end in enders for key in stuck.targets(end) if key in readers}
+    places = {stuck.job.place(key) for key in readers if any(key in stuck.targets(end) for end in enders)}
     # Who is not awaited, and waits elsewhere, gets what these would send.
     return asked_by_all(stuck) or [key for key in readers if stuck.job.place(key) in places] or readers
 
