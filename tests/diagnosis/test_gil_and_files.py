@@ -7,7 +7,20 @@ import pytest
 
 from mpmon.diagnosis.findings import Finding, Verdict
 from mpmon.model import Row
-from tests.builders import ROOT, START, blocked, kernel_object, process, snapshot, stack, thread, watched
+from tests.builders import (
+    ROOT,
+    START,
+    after,
+    blocked,
+    diagnosed,
+    kernel_object,
+    process,
+    running,
+    snapshot,
+    stack,
+    thread,
+    watched,
+)
 
 INDEXER, OTHER, FILE = ROOT + 1, 4121, "file:00:5:9"
 AFTER_S = 12.0
@@ -40,3 +53,14 @@ def test_the_lock_can_only_be_given_back_with_the_gil() -> None:
 def test_without_the_gil_the_other_thread_may_give_it_back(facts: dict[str, bool]) -> None:
     found = finding(*flocks(**facts))  # type: ignore[arg-type]
     assert not found or found.cause != "gil-held"
+
+
+def test_the_last_look_at_the_other_thread_may_fall_between_two_waits_for_the_gil() -> None:
+    waits = [*flocks()]
+    waits[-1] = msgspec.structs.replace(waits[-1], wakes_at=START + 0.005)
+    rounds = [snapshot(*waits)]
+    for _ in range(int(AFTER_S)):
+        rounds.append(after(rounds[-1], 1.0))
+    rows = (rounds[-1].blocked[0], running(tid=INDEXER))
+    rounds.append(msgspec.structs.replace(after(rounds[-1], 1.0), blocked=rows))
+    assert [finding.cause for finding in diagnosed(rounds).findings] == ["gil-held"]

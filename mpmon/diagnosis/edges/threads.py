@@ -6,13 +6,13 @@ from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.frames import calls, in_call
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_ITSELF
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
-from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion, same_since
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
@@ -35,13 +35,21 @@ def starves_others(job: JobState, key: ThreadKey) -> bool:
 
 
 def _asks_for_gil(job: JobState, key: ThreadKey) -> bool:
-    """The thread waits for the GIL: it is in a timed wait of milliseconds, as `take_gil` of CPython's ceval_gil.c makes, or
-    its C frames say so, since the kernel's row may fall between two such waits.
+    """The thread waits for the GIL: since it came to its lines it was found in a timed wait of milliseconds, as `take_gil`
+    of CPython's ceval_gil.c makes, or its C frames say so. The kernel's last row may fall between two such waits.
     """
-    blocked, fact = job.blocked.get(key), job.native_facts.get(key)
-    wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
-    asks = wakes_at is not None and wakes_at - job.now < GIL_INTERVAL_S
-    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and job.motion(key) is not Motion.PROGRESSING
+    past, fact = job.thread_history(key), job.native_facts.get(key)
+    if past is None or not past.samples or job.motion(key) is Motion.PROGRESSING:
+        return False
+    since, last = same_since(past), past.samples[-1]
+    asked = any(_renews_soon(sample, sample.at) for sample in past.samples if sample.at >= since)
+    return asked or _renews_soon(last, job.now) or (fact is not None and fact.is_surely(Sort.GIL))
+
+
+def _renews_soon(sample: Sample, now: float) -> bool:
+    """It is in a futex wait that ends within milliseconds."""
+    row = sample.blocked
+    return bool(row and row.syscall == "futex" and row.wakes_at and row.wakes_at - now < GIL_INTERVAL_S)
 
 
 def gil_edge(job: JobState, owner: ThreadKey) -> WaitEdge:
