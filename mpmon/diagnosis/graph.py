@@ -59,6 +59,7 @@ class Absent(Enum):
     """Why nobody alive can help, as recorded by the code that found out: nothing is inferred from the wait later."""
 
     HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
+    SLEEPER_ENDED = "the word of a process that waited in a condition between processes, and ended before it woke"
     INHERITED = (
         "a lock of a file, or an end of a pipe, that a child got from its parent and does not use, while its parent has closed "
         "the file or has ended"
@@ -71,6 +72,7 @@ class Absent(Enum):
     LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"
     THREAD_ENDED = "a thread of the process that would answer"
     OWN_LOCK = "a lock that only the waiting thread itself can have"
+    PERMIT_LOST = "a permit of a semaphore of the process that was taken and not given back"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
     NOT_SENT = "an item that stays in the process that put it, which has no thread that would send it"

@@ -196,6 +196,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
         )
     if "socket" in kinds:
         return WaitState(Wait.SOCKET, "a socket")
+    if name == "read" and kinds == ["eventfd"]:
+        return WaitState(Wait.PIPE_READ, "a signal of an eventfd")
     if not _EVENTS.isdisjoint(kinds):
         return WaitState(Wait.POLL, "events")
     if opens_pipe(blocked):

@@ -22,6 +22,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import KernelObject
+from mpmon.numerals import numeral
 
 LOOPBACK = ("127.", "[::1]")
 """Prefixes of addresses that mean the local machine, so a different one on each machine."""
@@ -47,6 +48,24 @@ def takes_all(item: KernelObject) -> bool:
         or item.kind in ("inotify", "signalfd")
         or (item.path or "").endswith((" to 0.0.0.0:0", " to [::]:0"))
     )
+
+
+def is_private(job: JobState, listener: KernelObject) -> bool:
+    """Only the job knows this server: its address is local and its port one that the kernel chose, a thread of the job waits
+    for an answer from it, and no thread does that serves anybody else.
+    """
+    address, _, port = (listener.path or "").rpartition(" ")[2].rpartition(":")
+    if not address.startswith(LOOPBACK) or (numeral(port) or 0) < FIRST_CHOSEN_PORT:
+        return False
+    near = f"{address}:{port}"
+    asked = [item for item in job.objects.values() if (item.path or "").endswith(f" to {near}")]
+    served = [item for item in job.objects.values() if (item.path or "").startswith(f"tcp {near} to ")]
+    ends = [job.holders.get(item.peer or "", ()) for item in served]
+    return bool(asked) and all(job.holders.get(item.id) for item in asked) and all(ends)
+
+
+FIRST_CHOSEN_PORT = 32768
+"""Linux gives a socket that asks for no particular port one from here on: net.ipv4.ip_local_port_range of ip(7)."""
 
 
 def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:

@@ -32,7 +32,11 @@ def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     kind = job.wait_state(key).kind
     if kind in (Wait.FUTEX, Wait.THREAD_LOCK):
         return _why_no_native(job, key)
-    return Absent.LEFT_IN_PARENT if kind in FROM_THREADS and left_in_parent(job, key) else Absent.THREAD_ENDED
+    if kind in FROM_THREADS and left_in_parent(job, key):
+        return Absent.LEFT_IN_PARENT
+    stack = job.stacks.get(key)
+    of_semaphore = kind is Wait.CONDITION and stack is not None and has(stack, "/threading.py", ("acquire",))
+    return Absent.PERMIT_LOST if of_semaphore else Absent.THREAD_ENDED
 
 
 def why_no_result(job: JobState, key: ThreadKey, workers: list[int]) -> Absent:

@@ -329,7 +329,9 @@ def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:
         edge = _counted(job, key, item, [pid for pid in users if pid != key[0]], [])
         known = [target for target in edge.targets if not isinstance(target, NoReleaser)]
         return WaitEdge((*known, *outside), words=edge.words, evidence=edge.evidence)
-    if _is_lock(uses) and complete and job.wait_state(key).kind is not Wait.PROCESS_EVENT:
+    if complete and (stack := job.stacks.get(key)) and has(stack, *_NOTIFIES):
+        return _woken(job, key, item, users)
+    if _is_lock(uses) and complete:
         return _lock(job, key, item, uses, _busy(job, item, users))
     return _counted(job, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
 
@@ -478,6 +480,28 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         return WaitEdge((NoReleaser("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return WaitEdge((*targets, *certain), words=words, evidence=evidence)
+
+
+_NOTIFIES = ("multiprocessing/synchronize.py", ("notify",))
+
+
+def _woken(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]) -> WaitEdge:
+    """A thread that notifies a condition between processes waits until each that slept in it says that it woke
+    (multiprocessing/synchronize.py): none of those that have woken, and now want the lock of the condition, owes that any more.
+    """
+    owing = tuple((pid, pid) for pid in users if pid != key[0] and not _wants_lock_of(job, (pid, pid), key[0]))
+    words, evidence = "those it notified to wake up", f"{item.id} has value 0"
+    if owing:
+        return WaitEdge(owing, words=words, evidence=evidence)
+    why = "all living processes that waited for it have said that they woke; one has ended without"
+    gone = tuple(row.pid for row in lost_relatives(job, key[0], certain=True))
+    return WaitEdge((NoReleaser(why, gone or (key[0],), Absent.SLEEPER_ENDED),), words=words, evidence=evidence)
+
+
+def _wants_lock_of(job: JobState, key: ThreadKey, pid: int) -> bool:
+    """The thread waits for a lock that this process has."""
+    uses = (use for item in job.waits_on(key) for use in job.uses.get(item.id, ()) if use.pid == pid)
+    return any(use.max_value == 1 and use.count > 0 for use in uses)
 
 
 def _is_in_barrier(job: JobState, pid: int, item: KernelObject) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.connections import is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.frames import calls, in_call
@@ -285,10 +286,12 @@ _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 
 
 def _listens(job: JobState, pid: int) -> bool:
-    """A thread of the process is legitimately idle and accepts connections, on which it may call user code."""
+    """A thread of the process is legitimately idle and accepts connections, on which it may call user code for somebody who is
+    not of the job.
+    """
     threads = (other for other in job.threads(pid) if not in_call(job.stacks.get(other), SERVES_ITSELF))
     idle = (other for other in threads if job.wait_state(other).idle)
-    return any(item.listens for other in idle for item in job.waits_on(other))
+    return any(item.listens and not is_private(job, item) for other in idle for item in job.waits_on(other))
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:

@@ -28,6 +28,7 @@ LIBRARY = Library(
         waits(Wait.JOIN_PROCESS, "multiprocessing/process.py", "join", "a child to exit"),
         waits(Wait.JOIN_PROCESS, "multiprocessing/popen_fork.py", "wait poll"),
         waits(Wait.PROCESS_EVENT, "multiprocessing/synchronize.py", "wait wait_for", "a multiprocessing event"),
+        waits(Wait.LOCK, "multiprocessing/synchronize.py", "notify", "those it notified to wake up"),
         waits(Wait.LOCK, "multiprocessing/synchronize.py", "__enter__ acquire", "a multiprocessing lock"),
         waits(Wait.QUEUE_GET, "multiprocessing/connection.py", "recv recv_bytes _recv _recv_bytes poll _poll wait", "a message"),
         waits(Wait.PIPE_WRITE, "multiprocessing/connection.py", "send send_bytes _send _send_bytes", "room in a pipe"),

@@ -14,7 +14,8 @@ LIBRARY = Library(
         waits(Wait.CONDITION, "/threading.py", "wait", "the others at a barrier", called="_wait"),
         # A condition's own lock, and that of the queue or event that is made of the condition.
         waits(Wait.FUTEX, "/threading.py", "__enter__", "a lock"),
-        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire _wait _enter", "a threading event"),
+        waits(Wait.CONDITION, "/threading.py", "acquire", "a permit of a threading semaphore"),
+        waits(Wait.CONDITION, "/threading.py", "wait wait_for _wait _enter", "a threading event"),
     ),
     polls=(polls(Wait.CONDITION, "is_set", "an event"),),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from mpmon.diagnosis.humanize import mount_words
 from mpmon.diagnosis.parts import is_at_exit, is_other_program, is_outside
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, opens_pipe
 from mpmon.model import Blocked, Mount
 
 CAUSE = "io-wait"
@@ -36,19 +36,25 @@ def match(stuck: StuckSet) -> Match | None:
     silent = stuck.job.silent_mount(stuck.root) if stuck.root else None
     if silent:
         return _silent(stuck, blocked, silent)
+    opens = opens_pipe(blocked)
     called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
-    what = stuck.outside.who if stuck.outside else device or called
+    what = stuck.outside.who if stuck.outside else device or (_OTHER_END if opens else called)
     return Match(
         summary=f"{stuck.role()} has waited for {what} for {stuck.for_how_long()}{stuck.at()}",
         evidence=(
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *stuck.edge_evidence(),
         ),
-        advice=(
-            "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
-            "Check the server, or the mount the file is on (mount, df -h).",
-        ),
+        advice=_OF_PIPE if opens else _OF_PEER,
     )
+
+
+_OTHER_END = "the other end of a named pipe to be opened"
+_OF_PIPE = ("Opening a named pipe waits until somebody opens its other end: start the reader, or the writer, first.",)
+_OF_PEER = (
+    "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
+    "Check the server, or the mount the file is on (mount, df -h).",
+)
 
 
 def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Match:

@@ -2,6 +2,8 @@
 
 What it looks like: processes wait for a multiprocessing lock, queue or semaphore whose value is 0, and by its acquire counts
 no living process holds it.
+Or a process sets an event, or notifies a condition: that waits until each that slept in it has woken, which one that was
+killed never does.
 Why: SIGKILL, out of memory, `terminate()`, or an early return without `release()`; such locks are never released.
 What to do: restart the job; use `with lock:`; do not `terminate()` processes that share locks or queues.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.responsibility import lost_holder
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 
@@ -19,6 +22,8 @@ NEEDS = frozenset({"blocked", "semaphores"})
 
 def match(stuck: StuckSet) -> Match | None:
     """A lock between processes is taken, but no live process holds it."""
+    if stuck.nobody is not None and stuck.nobody.reason is Absent.SLEEPER_ENDED:
+        return _not_woken(stuck, stuck.nobody)
     found = lost_holder(stuck)
     if found is None or stuck.nobody is None:
         return None
@@ -49,3 +54,17 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         certainty=Certainty.LIKELY if inferred else Certainty.PROVED,
     )  # fmt: skip
+
+
+def _not_woken(stuck: StuckSet, nobody: NoReleaser) -> Match:
+    """A process that notifies waits for one that slept in the condition and has ended."""
+    dead = [pid for pid in nobody.blame if not stuck.job.is_alive(pid)]
+    return Match(
+        summary=f"{stuck.role()} waits{stuck.at()} until all whom it notified have woken, but one of them has ended in its wait",
+        evidence=(nobody.why, *stuck.edge_evidence(), *evidence_of(stuck.job, tuple(dead))),
+        advice=(
+            *advice_on(stuck.job, tuple(dead)),
+            "Do not kill or terminate() a process that waits for a multiprocessing event or condition: let it end by itself.",
+        ),
+        certainty=Certainty.LIKELY,
+    )

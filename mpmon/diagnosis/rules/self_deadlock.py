@@ -34,6 +34,10 @@ _OWN = {
         "a lock that only it can be holding",
         "Use RLock, or do not call code that takes the lock while holding it.",
     ),
+    Absent.PERMIT_LOST: (
+        "a permit of a threading semaphore, and no thread is left that could give one back",
+        "Give every permit back in a finally or a with: a callback that raises before release() keeps it for ever.",
+    ),
     Absent.OWN_END: (
         "data of a pipe whose only writing end is its own: neither data nor end of file can arrive",
         "Close the writing end in the reading process before it reads, and in all others that do not write.",
