@@ -96,6 +96,8 @@ class Process(Row, frozen=True, kw_only=True):
     """Characters read by system calls so far (rchar of proc_pid_io(5)); grows with page cache and pipes too."""
     written_bytes: int | None = None
     """Characters written by system calls so far (wchar of proc_pid_io(5))."""
+    reads: int | None = None
+    """Number of its read calls so far (syscr of proc_pid_io(5)), with those that got nothing; `None` in old recordings."""
     child_faults: int | None = None
     """Page faults of the children that it has waited for so far (cminflt of proc_pid_stat(5)): each child has some, so this grows
     with each that has ended, however short it was there; `None` in old recordings.

@@ -18,7 +18,7 @@ from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memo import others
 from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
 from mpmon.diagnosis.spots import Spots
-from mpmon.diagnosis.thresholds import BIRTHS_S, GROWTH_BYTES, KEPT_LOOKS, LEAST_SIGNS, POLLS_SHARE
+from mpmon.diagnosis.thresholds import BIRTHS_S, EMPTY_READS, GROWTH_BYTES, KEPT_LOOKS, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import WaitState, wait_state
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
@@ -88,6 +88,8 @@ class ProcessActivity(msgspec.Struct, frozen=True, gc=False):
     """When its read counter grew, as many times."""
     busy_at: tuple[float, ...] = ()
     """When it had used a CPU for more than a moment, the last `LEAST_SIGNS` times."""
+    empty_since: float | None = None
+    """Since when it has read again and again without getting anything; `None` if it does not."""
     wrote_at: float | None = None
     """When its write counter last grew."""
     rate: float | None = None
@@ -229,7 +231,7 @@ class History:
             elif process is not life.process:
                 life = _with_counters(life, process, snapshot.taken_at, elapsed)
             elif life.rate != 0.0:
-                life = msgspec.structs.replace(life, rate=0.0)
+                life = msgspec.structs.replace(life, rate=0.0, empty_since=None)
             lives[process.key] = life
         return lives
 
@@ -371,8 +373,12 @@ def _with_counters(life: ProcessActivity, process: Process, now: float, elapsed:
     if process.child_faults != before.child_faults and before.child_faults is not None:
         life = msgspec.structs.replace(life, reaped_at=now)
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
-        return msgspec.structs.replace(life, process=process, rate=rate)
+        reads = ((process.reads or 0) - (before.reads or 0)) / elapsed
+        empty_since = (life.empty_since or now - elapsed) if reads >= EMPTY_READS else None
+        return msgspec.structs.replace(life, process=process, rate=rate, empty_since=empty_since)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now
     read_at = life.read_at if process.read_bytes == before.read_bytes else (*life.read_at[1 - LEAST_SIGNS :], now)
     io_at = (*life.io_at[1 - LEAST_SIGNS :], now)
-    return msgspec.structs.replace(life, process=process, rate=rate, io_at=io_at, read_at=read_at, wrote_at=wrote_at)
+    return msgspec.structs.replace(
+        life, process=process, rate=rate, io_at=io_at, read_at=read_at, wrote_at=wrote_at, empty_since=None
+    )

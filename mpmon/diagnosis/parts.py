@@ -14,6 +14,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced
 from mpmon.diagnosis.roles import WORKERS
@@ -220,12 +221,12 @@ def keeps_own_loop(stuck: StuckSet) -> bool:
 
 
 def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
-    """The root, if it owns the GIL that a thread of its process waits for."""
+    """The root, if it owns the GIL that a thread of its process waits for; one that reads gives it away for each read."""
     root, path = stuck.root, stuck.closed.path
     stack = stuck.job.stacks.get(root) if root else None
     if root is None or stack is None or not stack.owns_gil or stuck.ending is not Ending.LEAF or len(path) < 2:
         return None
-    return root if path[-2][0] == root[0] else None
+    return root if path[-2][0] == root[0] and not reads_for_ever(stuck.job, root[0]) else None
 
 
 def is_asked(stuck: StuckSet) -> bool:

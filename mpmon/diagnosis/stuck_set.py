@@ -16,7 +16,7 @@ from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
-from mpmon.diagnosis.progress.activity import was_fed
+from mpmon.diagnosis.progress.activity import reads_for_ever, was_fed
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import SIGNAL_CALLS, Context, Wait, WaitState, context, wait_state
 from mpmon.model import Blocked, Frame
@@ -236,6 +236,11 @@ class StuckSet:
 
     def burning(self) -> str:
         """The sentence for a root in a busy loop: what every sample found."""
+        if self.root and reads_for_ever(self.job, self.root[0]):
+            return (
+                f"{self.role()} reads again and again and gets nothing (syscr of /proc/{self.root[0]}/io grows, rchar does "
+                "not), and it has a pipe that nobody can write into any more: it is at the end of its input"
+            )
         if self.context():
             return f"{self.role()} is busy-looping in one call: every sample finds the same arguments"
         return (

@@ -127,6 +127,11 @@ POLLS_SHARE = 0.05
 unbounded.
 """
 
+EMPTY_READS = 1000.0
+"""Reads a second that get nothing: a thread at the end of its input makes a hundred thousand, one that looks whether there is
+something makes some hundred. Recordings: 0 halved, 0 doubled, 0 at the least, 2 unbounded.
+"""
+
 BEAT_SHARE = 0.01
 """Share of a CPU: a heartbeat takes less, some hundred microseconds a second. It guards a thread that waits for a
 library's working thread. Recordings: none changes.

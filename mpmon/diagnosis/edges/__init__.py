@@ -56,7 +56,7 @@ from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
-from mpmon.diagnosis.progress.activity import signs_of_life
+from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -291,7 +291,8 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
         # Top-level code may compute as long as it likes, unless it loops without progress.
-        return Status.LEAF if _goes_round(job, key) and _keeps_waiting(job, key) else Status.LIVE
+        endless = reads_for_ever(job, key[0]) or (_goes_round(job, key) and _keeps_waiting(job, key))
+        return Status.LEAF if endless else Status.LIVE
     return Status.LEAF
 
 

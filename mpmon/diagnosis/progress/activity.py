@@ -14,7 +14,7 @@ from mpmon.diagnosis.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.state_change import moved_nothing, same_answer_since
-from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
+from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, RUNNING_PATIENCE_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 
@@ -137,3 +137,20 @@ def was_fed(job: JobState, pid: int) -> bool:
     ran, limit = past.thread.slices - slices, blocked.timeout_s
     explained = 1 if limit is None else TIMED_SLICES * ((job.now - since) / max(limit, 0.1) + 1)
     return past.ran_at > job.now - RECENT_S and ran > explained and job.wait_state(key).idle
+
+
+def reads_for_ever(job: JobState, pid: int) -> bool:
+    """The process reads again and again without getting anything, and has a pipe at its end, into which nobody can write any
+    more.
+    """
+    life = job.history.life(job.processes[pid])
+    if life is None or life.empty_since is None or job.now - life.empty_since < RUNNING_PATIENCE_S:
+        return False
+    return not job.without_handles and any(_is_at_its_end(job, name) for name in job.held_by.get(pid, ()))
+
+
+def _is_at_its_end(job: JobState, name: str) -> bool:
+    """A pipe that nobody has open for writing."""
+    return name.startswith("pipe:") and not any(
+        row.writes for row in (*job.holders[name], *job.outsiders.get(name, ()))
+    )

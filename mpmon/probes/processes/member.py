@@ -93,8 +93,7 @@ class Member:
         before = self._io_text
         self._read_io()
         if self._io_text != before:
-            read, written = _io_counters(self._io_text)
-            row = msgspec.structs.replace(self.row, read_bytes=read, written_bytes=written)
+            row = msgspec.structs.replace(self.row, **_io_counters(self._io_text))
             self.row = row if row != self.row else self.row
 
     def _refresh_silent(self) -> bool:
@@ -148,11 +147,10 @@ class Member:
         self.threads.close()
 
     def _build(self, stat: Stat, start_time: float) -> Process:
-        read, written = _io_counters(self._io_text)
         return Process(
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
-            read_bytes=read, written_bytes=written, forked=stat.forked, child_faults=stat.child_faults,
+            forked=stat.forked, child_faults=stat.child_faults, **_io_counters(self._io_text),
             exit_code=self._exit_code(stat) if stat.ended else None,
             **self._fixed,
         )  # fmt: skip
@@ -188,9 +186,12 @@ def proportional_size(proc: Proc, pid: int) -> int | None:
     return None if kib is None else kib << 10
 
 
-def _io_counters(text: bytes) -> tuple[int | None, int | None]:
-    """`rchar` and `wchar` of proc_pid_io(5)."""
+def _io_counters(text: bytes) -> dict[str, int]:
+    """`rchar`, `wchar` and `syscr` of proc_pid_io(5), as a process's row names them; empty if it cannot be read."""
     if not text:
-        return None, None
+        return {}
     fields = dict(line.split(b": ", 1) for line in text.splitlines() if b": " in line)
-    return int(fields.get(b"rchar", 0)), int(fields.get(b"wchar", 0))
+    return {name: int(fields.get(field, 0)) for name, field in _IO_FIELDS.items()}
+
+
+_IO_FIELDS = {"read_bytes": b"rchar", "written_bytes": b"wchar", "reads": b"syscr"}
