@@ -172,6 +172,10 @@ class Blocked(Row, frozen=True, kw_only=True):
     """For a sleep or a wait with a deadline: when it ends by itself, seconds since the epoch."""
     waits_on: tuple[Name, ...] = ()
     """Ids of the `KernelObject`s or `process:PID` it waits for; any one of them may wake it."""
+    once: tuple[Name, ...] = ()
+    """Those of `waits_on` that wake it once when something comes to be read, and not as long as it is there: EPOLLET of
+    epoll_ctl(2).
+    """
     writes: bool = False
     """It waits for room (a write), not for data."""
     joins: Pid | None = None

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from mpmon.diagnosis.edges.dead import exit_words
+from mpmon.diagnosis.edges.objects import left_unread
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.frames import interrupted
 from mpmon.diagnosis.graph import Closed, Exited, External, Graph, NoReleaser, Status, Target
@@ -302,7 +303,13 @@ class StuckSet:
     def edge_evidence(self) -> tuple[str, ...]:
         """The evidence for the edges of the chain."""
         needs = [self.graph.node(key).edge for key in self.closed.path]
-        return tuple(dict.fromkeys(edge.evidence for edge in needs if edge and edge.evidence))
+        left = left_unread(self.job, self.root) if self.root else None
+        unread = (
+            [f"{left.fill} bytes of {left.id} are unread, and EPOLLET of epoll_ctl(2) wakes nobody for them"]
+            if left
+            else []
+        )
+        return tuple(dict.fromkeys((*unread, *(edge.evidence for edge in needs if edge and edge.evidence))))
 
     def _link(self, key: ThreadKey) -> Link:
         wait_state = self.job.wait_state(key)

@@ -76,6 +76,13 @@ def test_what_a_call_waits_on(
     assert (row.syscall, sorted(row.waits_on), row.timeout_s) == (name, sorted(waits_on), timeout)
 
 
+def test_what_wakes_a_poll_once(recorded: Proc) -> None:
+    watched = Path(recorded.path(4100, "fdinfo", 6))
+    watched.write_text(watched.read_text().replace("19 data:                3", "80000019 data:                3"))
+    row = calls(recorded, "232 0x6 0x0 0x40 0x64 0x0 0x0")
+    assert (row.once, sorted(row.waits_on)) == (("socket:2001",), ["pipe:1502", "socket:2001"])
+
+
 @pytest.mark.parametrize(
     ("call", "name", "waits_on"),
     [

@@ -29,7 +29,7 @@ from mpmon.diagnosis.edges.file_servers import file_server
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.loops import stuck_loop
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
-from mpmon.diagnosis.edges.objects import file_lock, message, queue_item, semaphore
+from mpmon.diagnosis.edges.objects import file_lock, left_unread, message, queue_item, semaphore
 from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
@@ -116,6 +116,8 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, gil_edge(job, owner))
     if wait_state.kind is Wait.FILE_LOCK and (edge := kept_by_gil(job, key)):
         return Node(key, Status.WAITS, edge)
+    if left_unread(job, key):
+        return Node(key, Status.LEAF)
     if edge := stuck_loop(job, key):
         return Node(key, Status.WAITS, edge)
     tested = polled(job.stacks.get(key)) if wait_state.kind is not Wait.SIGNAL else None

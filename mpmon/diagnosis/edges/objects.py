@@ -303,7 +303,24 @@ def has_mail(job: JobState, key: ThreadKey) -> bool:
     row = job.blocked.get(key)
     if row is None or row.writes:
         return False
-    return any(item.kind in ("pipe", "socket", "eventfd") and item.fill for item in job.waits_on(key))
+    return any(item.fill and item.id not in row.once for item in job.waits_on(key) if item.kind in _WITH_MAIL)
+
+
+def left_unread(job: JobState, key: ThreadKey) -> KernelObject | None:
+    """Data of another process that a poll was woken for once, and that was not read to its end: nothing wakes it for the rest."""
+    row = job.blocked.get(key)
+    if row is None or not row.once or key not in job.stacks or job.motion(key) is not Motion.NOT_SCHEDULED:
+        return None
+    left = (item for item in job.waits_on(key) if item.id in row.once and item.fill and not item.listens)
+    return next((item for item in left if _is_asked_for(job, item.peer)), None)
+
+
+def _is_asked_for(job: JobState, peer: str | None) -> bool:
+    """A thread waits at the other end of a connection."""
+    return peer is not None and any(peer in row.waits_on for row in job.blocked.values())
+
+
+_WITH_MAIL = frozenset({"pipe", "socket", "eventfd"})
 
 
 def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -21,6 +21,10 @@ FUTEX_COMMAND = 0x7F
 FUTEX_WAIT, FUTEX_WAIT_BITSET = 0, 9
 """linux/futex.h."""
 
+EPOLLS = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
+ONCE = 1 << 31 | 1
+"""EPOLLET and EPOLLIN of sys/epoll.h."""
+
 TIMER_ABSTIME = 1
 """linux/time.h."""
 
@@ -32,6 +36,7 @@ class Call:
         self.name = name
         self.args = args
         self._memory = memory
+        self._events: dict[int, int] | None = None
 
     def words(self, layout: str, address: int) -> tuple[int, ...] | None:
         """The values at an address, in a layout of `struct`; `None` if they cannot be read."""
@@ -99,7 +104,23 @@ class Call:
         elif self.name in ("select", "pselect6"):
             yield from self._select_set()
         else:
-            yield from _epoll_set(proc, pid, self.descriptor())
+            yield from self._epoll_set(proc, pid)
+
+    def polled_once(self, proc: Proc, pid: int) -> Iterator[int]:
+        """Those descriptors of an epoll set that wake it once for what comes to be read, not as long as there is something."""
+        if self.name in EPOLLS:
+            yield from (
+                descriptor for descriptor, events in self._epoll_set(proc, pid).items() if events & ONCE == ONCE
+            )
+
+    def _epoll_set(self, proc: Proc, pid: int) -> dict[int, int]:
+        """The events of each descriptor."""
+        if self._events is None:
+            lines = (line.split() for line in fdinfo_lines(proc, pid, self.descriptor())[:MAX_POLLED])
+            self._events = {
+                int(words[1]): int(words[3], 16) for words in lines if words[:1] == ["tfd:"] and len(words) > 3
+            }
+        return self._events
 
     def _poll_set(self) -> Iterator[int]:
         for index in range(min(self.args[1], MAX_POLLED)):
@@ -116,12 +137,6 @@ class Call:
             for descriptor in range(highest if bits else 0):
                 if bits and bits[descriptor // 8] >> descriptor % 8 & 1:
                     yield descriptor
-
-
-def _epoll_set(proc: Proc, pid: int, descriptor: int) -> Iterator[int]:
-    for line in fdinfo_lines(proc, pid, descriptor)[:MAX_POLLED]:
-        if line.startswith("tfd:"):
-            yield int(line.split()[1])
 
 
 def signed(register: int) -> int:

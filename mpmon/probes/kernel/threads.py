@@ -218,7 +218,7 @@ class _OneProcess:
         row = Blocked(
             pid=pid, tid=tid, state=state, syscall=name, args=args, wchan=wchan,
             ran_at=ran_at, timeout_s=timeout, wakes_at=self._clocks.wakes_at(call, ran_at),
-            waits_on=tuple(item.id for item in found), writes=call.writes(),
+            waits_on=tuple(item.id for item in found), once=self._once(call), writes=call.writes(),
         )  # fmt: skip
         return row, found
 
@@ -230,6 +230,11 @@ class _OneProcess:
                 yield from served_mounts(self._holdings, mapped=call.name is None)
         elif call.name is not None:
             yield from self._waited.of(tid, call, self._holdings)
+
+    def _once(self, call: Call) -> tuple[str, ...]:
+        """The objects that wake a poll once, not as long as there is something to read."""
+        names = map(self._holdings.name, call.polled_once(self._proc, self._holdings.pid))
+        return tuple(name for name in names if name is not None)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
         """Name and arguments of the call a thread is in; no name if there is no call, or it cannot be read."""
