@@ -103,5 +103,5 @@ def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
 def _caller_of_library(job: JobState, key: ThreadKey) -> ThreadKey | None:
     """For a thread that runs only code of a library: the only thread of its process that called this library."""
     serves = job.shape(key).serves
-    callers = [other for other in job.threads(key[0]) if serves & job.shape(other).asks]
+    callers = [other for other in job.threads(key[0]) if serves & job.shape(other).asks] if serves else []
     return callers[0] if len(callers) == 1 else None

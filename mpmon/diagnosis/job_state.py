@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import chain
 
@@ -430,16 +430,17 @@ class JobState(SnapshotIndex):
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
         """Another thread of the process that holds the GIL and makes no progress."""
-        for other in self.threads(key[0]):
-            stack = self.stacks.get(other)
-            if (
-                other != key
-                and stack
-                and stack.owns_gil
-                and self.motion(other) in (Motion.NOT_SCHEDULED, Motion.BUSY_LOOP)
-            ):
-                return other
-        return None
+        others = (other for other in self._gil_owners.get(key[0], ()) if other != key)
+        return next((other for other in others if self.motion(other) in (Motion.NOT_SCHEDULED, Motion.BUSY_LOOP)), None)
+
+    @cached_property
+    def _gil_owners(self) -> dict[int, list[ThreadKey]]:
+        """The threads of each process whose stacks were read while they had the GIL."""
+        found: dict[int, list[ThreadKey]] = defaultdict(list)
+        for key, stack in self.stacks.items():
+            if stack.owns_gil:
+                found[key[0]].append(key)
+        return found
 
     def stands_since(self, key: ThreadKey) -> float:
         """Since when a thread has been blocked, seconds since the epoch."""

@@ -32,7 +32,9 @@ end, because all members wait for one another, the kinds of their waits decide:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -417,8 +419,10 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
     members = list(among)
     may_act = [key for key in members if key in stuck.job.stacks and not stuck.wait_state(key).idle]
     may_act = [key for key in may_act if _in_users_code(stuck, key)] or may_act
-    needs = {key: _needed(stuck, key).intersection(members) for key in members}
-    for found in [key for key in may_act if len(members) > 1 and not needs[key]]:
+    rivals = _rivals(stuck)
+    needs = {key: _needed(stuck, key, rivals.get(key, set())).intersection(members) for key in members}
+    needed = frozenset[Target]().union(*needs.values())
+    for found in [key for key in may_act if key in needed and not needs[key]]:
         depend = {found}
         while more := {key for key in members if key not in depend and needs[key] & depend}:
             depend |= more
@@ -432,7 +436,7 @@ def _in_users_code(stuck: StuckSet, key: ThreadKey) -> bool:
     return stack is not None and any(is_user(frame.file) for frame in stack.frames)
 
 
-def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
+def _needed(stuck: StuckSet, key: ThreadKey, rivals: set[ThreadKey]) -> frozenset[Target]:
     """Those without whom a member cannot go on: of all that have the other end, the one that is seen to be meant. An event
     loop whose tasks await no connection serves whoever comes.
     """
@@ -440,16 +444,18 @@ def _needed(stuck: StuckSet, key: ThreadKey) -> frozenset[Target]:
     if edge is None or (tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks))):
         return frozenset()
     meant = asked(stuck.job, key, (target for target in edge.targets if isinstance(target, tuple)))
-    needed = meant if len(meant) == 1 else [target for target in edge.targets if not _is_rival(stuck, key, target)]
+    givers = (target for target in edge.targets if target not in rivals)
+    needed = meant if len(meant) == 1 else list(givers if edge.every else islice(givers, 2))
     return frozenset(needed) if edge.every or len(needed) == 1 else frozenset()
 
 
-def _is_rival(stuck: StuckSet, key: ThreadKey, other: Target) -> bool:
-    """Another thread waits for the very same thing as a member, which it can thus not give."""
-    if not isinstance(other, tuple) or other not in stuck.closed.members:
-        return False
-    own, others = ([item.id for item in stuck.job.waits_on(one)] for one in (key, other))
-    return own == others != [] and stuck.wait_state(other).kind is stuck.wait_state(key).kind
+def _rivals(stuck: StuckSet) -> dict[ThreadKey, set[ThreadKey]]:
+    """The members that wait for the very same thing as a member, which they can thus not give; only where there are any."""
+    alike: dict[tuple[object, ...], set[ThreadKey]] = defaultdict(set)
+    for key in stuck.closed.members:
+        if names := tuple(item.id for item in stuck.job.waits_on(key)):
+            alike[(stuck.wait_state(key).kind, *names)].add(key)
+    return {key: keys for keys in alike.values() if len(keys) > 1 for key in keys}
 
 
 def _clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
@@ -482,10 +488,12 @@ def _stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
     """Several threads of one process that only threads of it could help, if all others wait for that process, such as the
     clients of a server whose handlers wait for one more request.
     """
+    if stuck.ending is not Ending.OPEN:
+        return []
     inside = [key for key in stuck.closed.core if (pids := _pids_asked(stuck, key)) and pids == {key[0]}]
     homes = {pid for pid, _ in inside}
     others = [key for key in stuck.closed.core if key not in inside]
-    if stuck.ending is not Ending.OPEN or len(inside) < 2 or len(homes) != 1 or not others:
+    if len(inside) < 2 or len(homes) != 1 or not others:
         return []
     return inside if all(key[0] in homes or _pids_asked(stuck, key) == homes for key in others) else []
 

@@ -271,6 +271,16 @@ class SnapshotIndex:
         return self.memory.same("held by", _held_by, self.snapshot.handles)
 
     @cached_property
+    def accepting(self) -> dict[int, list[ThreadKey]]:
+        """The threads of each process that wait for connections, and perhaps for more."""
+        found: dict[int, list[ThreadKey]] = defaultdict(list)
+        listening = {item.id for item in self.snapshot.objects if item.listens}
+        for row in self.snapshot.blocked if listening else ():
+            if not listening.isdisjoint(row.waits_on):
+                found[row.pid].append((row.pid, row.tid))
+        return found
+
+    @cached_property
     def outsiders(self) -> dict[str, list[Handle]]:
         """Processes outside the job that have an object."""
         found: dict[str, list[Handle]] = defaultdict(list)

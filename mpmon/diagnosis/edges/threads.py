@@ -24,7 +24,8 @@ from mpmon.model import Blocked, Frame, LockUse
 
 def gil_owner(job: JobState, key: ThreadKey) -> ThreadKey | None:
     """The thread that holds the GIL while this thread waits for it."""
-    return job.gil_owner(key) if _asks_for_gil(job, key) else None
+    owner = job.gil_owner(key)
+    return owner if owner and _asks_for_gil(job, key) else None
 
 
 def starves_others(job: JobState, key: ThreadKey) -> bool:
@@ -39,12 +40,17 @@ def _asks_for_gil(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for the GIL: since it came to its lines it was found in a timed wait of milliseconds, as `take_gil`
     of CPython's ceval_gil.c makes, or its C frames say so. The kernel's last row may fall between two such waits.
     """
-    past, fact = job.thread_history(key), job.native_facts.get(key)
-    if past is None or not past.samples or job.motion(key) is Motion.PROGRESSING:
+    fact = job.native_facts.get(key)
+    asks = _has_asked_for_gil(job, key) or (fact is not None and fact.is_surely(Sort.GIL))
+    return asks and job.motion(key) is not Motion.PROGRESSING
+
+
+def _has_asked_for_gil(job: JobState, key: ThreadKey) -> bool:
+    past = job.thread_history(key)
+    if past is None or not past.samples:
         return False
-    since, last = same_since(past), past.samples[-1]
-    asked = any(_renews_soon(sample, sample.at) for sample in past.samples if sample.at >= since)
-    return asked or _renews_soon(last, job.now) or (fact is not None and fact.is_surely(Sort.GIL))
+    asked_at = [sample.at for sample in past.samples if _renews_soon(sample, sample.at)]
+    return _renews_soon(past.samples[-1], job.now) or (bool(asked_at) and asked_at[-1] >= same_since(past))
 
 
 def _renews_soon(sample: Sample, now: float) -> bool:
@@ -289,9 +295,9 @@ def _listens(job: JobState, pid: int) -> bool:
     """A thread of the process is legitimately idle and accepts connections, on which it may call user code for somebody who is
     not of the job.
     """
-    threads = (other for other in job.threads(pid) if not in_call(job.stacks.get(other), SERVES_ITSELF))
-    idle = (other for other in threads if job.wait_state(other).idle)
-    return any(item.listens and not is_private(job, item) for other in idle for item in job.waits_on(other))
+    accepting = [key for key in job.accepting.get(pid, ()) if not in_call(job.stacks.get(key), SERVES_ITSELF)]
+    idle = (key for key in accepting if job.wait_state(key).idle)
+    return any(item.listens and not is_private(job, item) for key in idle for item in job.waits_on(key))
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
