@@ -406,9 +406,11 @@ class Graph:
 
     def _is_deserted(self, node: Node, progressing: set[ThreadKey]) -> bool:
         """All targets of the node are threads that wait for work, and none of them can progress."""
-        targets = list(_threads(node)) if node.status is Status.WAITS else []
-        idle = all(target not in progressing and self.node(target).status is Status.IDLE for target in targets)
-        return bool(targets) and idle and len(targets) == len(node.edge.targets if node.edge else ())
+        targets = node.edge.targets if node.edge and node.status is Status.WAITS else ()
+        return bool(targets) and all(
+            isinstance(target, tuple) and target not in progressing and self.node(target).status is Status.IDLE
+            for target in targets
+        )
 
     def _asks(self, target: Target) -> bool:
         edge = self.node(target).edge if isinstance(target, tuple) else None

@@ -147,6 +147,8 @@ def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[Thre
     process reads a pipe that only the thread's process writes. The others have merely inherited it, or may act for these.
     """
     others = [end for end in ends if end[0] != key[0]]
+    if not others:
+        return []
     put = _putters(job, job.waits_on(key))
     if put is not None:
         return [end for end in others if end[0] in put]
