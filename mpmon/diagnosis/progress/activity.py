@@ -140,17 +140,19 @@ def was_fed(job: JobState, pid: int) -> bool:
 
 
 def reads_for_ever(job: JobState, pid: int) -> bool:
-    """The process reads again and again without getting anything, and has a pipe at its end, into which nobody can write any
-    more.
+    """The process reads again and again without getting anything, and each pipe that it can read is at its end: nobody can
+    write into it any more. One that somebody can write into may be looked into without waiting.
     """
     life = job.history.life(job.processes[pid])
     if life is None or life.empty_since is None or job.now - life.empty_since < RUNNING_PATIENCE_S:
         return False
-    return not job.without_handles and any(_is_at_its_end(job, name) for name in job.held_by.get(pid, ()))
+    pipes = [name for name in job.held_by.get(pid, ()) if name.startswith("pipe:") and _reads(job, pid, name)]
+    return bool(pipes) and not job.without_handles and not any(_is_open_for_writing(job, name) for name in pipes)
 
 
-def _is_at_its_end(job: JobState, name: str) -> bool:
-    """A pipe that nobody has open for writing."""
-    return name.startswith("pipe:") and not any(
-        row.writes for row in (*job.holders[name], *job.outsiders.get(name, ()))
-    )
+def _reads(job: JobState, pid: int, name: str) -> bool:
+    return any(row.pid == pid and row.reads for row in job.holders[name])
+
+
+def _is_open_for_writing(job: JobState, name: str) -> bool:
+    return any(row.writes for row in (*job.holders[name], *job.outsiders.get(name, ())))

@@ -15,7 +15,7 @@ import time
 def worker(out):
     say("role", role="process worker")
     while True:
-        time.sleep(4)
+        time.sleep(12)
         os.write(out, b"batch\n")
 
 
@@ -26,6 +26,8 @@ def main():
     mp.Process(target=worker, args=(theirs,), daemon=True).start()
     os.close(theirs)
     os.set_blocking(ours, False)
+    _at_its_end, other = os.pipe()  # as a standard input that was closed
+    os.close(other)
     say("settled")
     got = 0
     while got < 10**6:
