@@ -155,4 +155,8 @@ def _reads(job: JobState, pid: int, name: str) -> bool:
 
 
 def _is_open_for_writing(job: JobState, name: str) -> bool:
-    return any(row.writes for row in (*job.holders[name], *job.outsiders.get(name, ())))
+    """Somebody of the job can write into the pipe, or it is the job's standard input, into which anybody may write: who has it
+    outside is looked up only for what a thread is blocked in.
+    """
+    rows, root = job.holders[name], job.snapshot.root_pid
+    return any(row.writes or (row.pid == root and row.fd == 0) for row in rows) or bool(job.outsiders.get(name))
