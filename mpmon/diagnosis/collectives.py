@@ -20,6 +20,7 @@ from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
 
 
@@ -239,7 +240,7 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
         return Split(Differs.THREADS, tuple(keys) if everybody else others, groups, others=others)
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
-        places.setdefault(str(stuck.job.place(key)), []).append(key)
+        places.setdefault(str(stands_at(stuck.job, key)), []).append(key)
     if len(places) < 2 or name == BACKWARD:
         return None
     return Split(Differs.LINE, odd_ones_out(stuck, places), places, name)
@@ -294,7 +295,7 @@ def _pairs(
 
 def _expects(other: ThreadKey, one: ThreadKey, job: JobState) -> bool:
     """`other` is at the same line as `one`, in a collective of a different group to which `one` belongs."""
-    apart = job.place(other) == job.place(one) and job.is_of_group(other, one) is False
+    apart = stands_at(job, other) == stands_at(job, one) and job.is_of_group(other, one) is False
     return apart and job.role(one[0]).rank in job.group_of(other)
 
 

@@ -15,6 +15,7 @@ from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet, doing, stands_since
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.symptoms import hidden, symptom
 
 
@@ -97,7 +98,7 @@ def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
         return suspect
     key = (suspect.pid, suspect.tid)
     caller = stuck.caller(key) if suspect.frame is None else _caller_of_library(stuck.job, key)
-    return msgspec.structs.replace(suspect, frame=stuck.job.place(caller)) if caller else suspect
+    return msgspec.structs.replace(suspect, frame=stands_at(stuck.job, caller)) if caller else suspect
 
 
 def _caller_of_library(job: JobState, key: ThreadKey) -> ThreadKey | None:

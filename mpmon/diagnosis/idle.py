@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.goals import ENDS
 from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.history import ThreadKey
@@ -73,7 +74,7 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
-    if any(deadlocked(job.stuck_tasks(key)) for key in closed.members):
+    if any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 

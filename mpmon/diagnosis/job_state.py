@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
-from itertools import chain
+from typing import Any, TypeVar
 
 from mpmon.diagnosis.collective_seq import Numbers
-from mpmon.diagnosis.findings import Place, Suspect
-from mpmon.diagnosis.frames import bare, called_by_user, calls, inner_machinery, innermost_user, is_user, place
+from mpmon.diagnosis.frames import bare, called_by_user, calls, inner_machinery, is_user
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.loops import READY, SLEEP, first, stuck, user_frame
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
@@ -23,6 +22,7 @@ from mpmon.diagnosis.progress.state_change import (
     looked_in_vain_since,
     same_answer_since,
 )
+from mpmon.diagnosis.retried_locks import polled_locks
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
@@ -34,13 +34,14 @@ from mpmon.diagnosis.waits import (
     Wait,
     WaitState,
     context,
-    has_no_limit,
     in_own_code,
     polled,
     wait_state,
 )
 from mpmon.diagnosis.world import World
-from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
+from mpmon.model import Snapshot
+
+T = TypeVar("T")
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
@@ -74,7 +75,7 @@ class JobState(SnapshotIndex):
         self._wait_states: dict[ThreadKey, WaitState] = {}
         self._working: dict[int, tuple[ThreadKey, ...]] = {}
         self._motions: dict[ThreadKey, Motion] = {}
-        self._stuck_tasks: dict[ThreadKey, tuple[Task, ...]] = {}
+        self._made: dict[object, Any] = {}
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -101,6 +102,12 @@ class JobState(SnapshotIndex):
         """What the processes share: queues, memory, CUDA memory sent between them."""
         return Ipc(self.snapshot, self.roles, self.history.queue_parts)
 
+    def of(self, kind: Callable[[JobState], T]) -> T:
+        """What a class makes of this job; it is made once."""
+        if kind not in self._made:
+            self._made[kind] = kind(self)
+        return self._made[kind]
+
     # What a thread waits for
 
     def wait_state(self, key: ThreadKey) -> WaitState:
@@ -110,7 +117,7 @@ class JobState(SnapshotIndex):
     def _without_numbers(self, key: ThreadKey) -> WaitState:
         """What a thread waits for, by its frames and the kernel's facts, without collective sequence numbers."""
         if key not in self._wait_states:
-            found = self._read(key)
+            found = self.read_wait(key)
             lock = self.wanted_lock(key)
             if self.silent_mounts and (mount := self.silent_mount(key)):
                 found = WaitState(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
@@ -130,7 +137,7 @@ class JobState(SnapshotIndex):
                 found = WaitState(Wait.FUTEX, "requests", found.frame)
             elif found.kind in _GPU_CALLS and self._waits_for_gpu(key):
                 found = WaitState(Wait.GPU, "its GPU", found.frame)
-            elif found.kind is Wait.SLEEP and self.polled_locks(key):
+            elif found.kind is Wait.SLEEP and polled_locks(self, key, Wait.SLEEP):
                 found = WaitState(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
                 found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
@@ -143,7 +150,7 @@ class JobState(SnapshotIndex):
             self._wait_states[key] = found
         return self._wait_states[key]
 
-    def _read(self, key: ThreadKey) -> WaitState:
+    def read_wait(self, key: ThreadKey) -> WaitState:
         """What the thread's own rows say; a process that the kernel shows as stopped now outranks earlier samples."""
         process = self.processes.get(key[0])
         if process and process.state == "T":
@@ -266,6 +273,10 @@ class JobState(SnapshotIndex):
         rests = self.wait_state(key).idle or any(item.listens for item in self.waits_on(key))
         return key[0] == key[1] and self.processes[key[0]].holds_off_term and rests
 
+    def may_be_called(self, pid: int) -> bool:
+        """A handler of the process may run: when its alarm is due, or another program asks it to do something."""
+        return self.processes[pid].catches_alarm or self.processes[pid].catches_call
+
     def tests(self, key: ThreadKey) -> tuple[str, ...] | None:
         """The conditions that a thread's polling loop tests, see `Stack.tests`."""
         stack = self.stacks.get(key)
@@ -319,70 +330,6 @@ class JobState(SnapshotIndex):
                 if item.kind == "pty" and item.peer:
                     found.setdefault(item.peer, []).append(key)
         return found
-
-    def silent_mount(self, key: ThreadKey) -> Mount | None:
-        """The file system a thread waits for, if it does not respond.
-
-        If the call does not name the file system, it must be the only one that does not respond.
-        """
-        blocked = self.blocked.get(key)
-        if blocked is None or not self.silent_mounts:
-            return None
-        found = [self.silent_mounts[name] for name in blocked.waits_on if name in self.silent_mounts]
-        return found[0] if found and (blocked.syscall not in NAMELESS_CALLS or len(found) == 1) else None
-
-    def names_mount(self, key: ThreadKey) -> bool:
-        """The thread's call names a file on the file system it waits for, or the thread waits for a page of a mapped file."""
-        blocked = self.blocked.get(key)
-        return blocked is not None and blocked.syscall not in NAMELESS_CALLS - {None}
-
-    # Locks
-
-    def wanted_lock(self, key: ThreadKey) -> str | None:
-        """The lock of its own process that a thread waits for."""
-        row = self._wanted.get(key)
-        return row.object if row else self._futexes.get(key)
-
-    def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
-        """Holders of a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or,
-        if the lock names an owner that is not a thread of the child, the child's waiters.
-        """
-        if lock is None or not self.is_forked(pid):
-            return []
-        lost = [use for use in self.lock_waiters(lock) if use.owner_missing]
-        return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
-
-    def polled_locks(self, key: ThreadKey) -> list[KernelObject]:
-        """File locks that a thread may be retrying: in the sleep of a library such as SQLite, those on files its process has
-        open; in `acquire` of filelock, which closes the file between attempts, those of other processes on any file.
-        """
-        if key not in self.stacks or not self.locked_files:
-            return []
-        if self._read(key).kind is Wait.FILE_LOCK:
-            return [item for item in self.locked_files if _is_kept(item, key[0])]
-        if not _sleeps_in_library(self.blocked.get(key)):
-            return []
-        return self.locks_of_others(key[0]) or self._own_locks(key[0])
-
-    def locks_of_others(self, pid: int) -> list[KernelObject]:
-        """File locks that other processes hold on files a process has open, except those inherited through a fork."""
-        files = self.held_by.get(pid, frozenset())
-        locks = [item for item in self.locked_files if _is_kept(item, pid) and item.id in files]
-        return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
-
-    def _own_locks(self, pid: int) -> list[KernelObject]:
-        """Exclusive locks of a process on files that it has opened more than once: SQLite keeps the connections of a process
-        from each other by itself, since the kernel does not (sqlite3.org, os_unix.c: Posix Advisory Locking).
-        """
-        rows = (self.holders.get(item.id, ()) for item in self.locked_files)
-        opens = Counter(row.path for row in chain.from_iterable(rows) if row.pid == pid and row.fd is not None)
-        locks = (item for item in self.locked_files if pid in item.holders and pid not in item.sharers)
-        return [item for item in locks if item.path and opens[item.path.removesuffix(SHARED_MEMORY)] > 1]
-
-    def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
-        """The parent has the file under the same descriptor numbers, so the child has not opened the file itself."""
-        rows, parent = self.holders.get(item.id, ()), self.processes[pid].ppid
-        return {row.fd for row in rows if row.pid == pid} <= {row.fd for row in rows if row.pid == parent}
 
     # Who moves
 
@@ -525,95 +472,6 @@ class JobState(SnapshotIndex):
         seen = next((row.seen_at for row in reversed(self.snapshot.exits) if row.pid == pid), None)
         return life.ended_at if life and life.ended_at is not None else seen
 
-    # Event loops
-
-    def stuck_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
-        """The stuck tasks of the event loop that a thread rests in, if nothing else is left in the loop; see `loops`."""
-        if key not in self.loop_tasks:
-            return ()
-        if key not in self._stuck_tasks:
-            self._stuck_tasks[key] = self._find_stuck(key)
-        return self._stuck_tasks[key]
-
-    def known_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
-        """All tasks of the event loop that a thread rests in; none if some could not be read."""
-        return () if key[0] in self._half_known_loops else self.loop_tasks.get(key, ())
-
-    def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
-        tasks = self.known_tasks(key)
-        if not tasks or self.wait_state(key).kind is not Wait.EVENT_LOOP:
-            return ()
-        ready = tuple(row for row in tasks if row.waits == READY)
-        if ready and self.motion(key) is Motion.NOT_SCHEDULED:
-            return ready
-        children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
-        partners = bool(self.partners(key))
-        handlers = self.processes[key[0]].catches_term or self.may_be_called(key[0])
-        told_of_ends = bool(children) and self._is_told_of_ends(key)
-        alone = not ((not partners and self._is_connected(key)) or told_of_ends or handlers or self.others_at_work(key))
-        untimed = not handlers and has_no_limit(self.blocked.get(key))
-        return stuck(tasks, alone=alone, children=children, partners=partners, untimed=untimed)
-
-    def _is_told_of_ends(self, key: ThreadKey) -> bool:
-        """An event loop learns of the ends of children: by a descriptor of one, or from a thread that waits for them."""
-        calls = (self.blocked.get(other) for other in self.threads(key[0]))
-        return any(item.kind == "process" for item in self.waits_on(key)) or any(
-            blocked is not None and blocked.syscall in ("wait4", "waitid") for blocked in calls
-        )
-
-    def may_be_called(self, pid: int) -> bool:
-        """A handler of the process may run: when its alarm is due, or another program asks it to do something."""
-        return self.processes[pid].catches_alarm or self.processes[pid].catches_call
-
-    def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
-        """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or
-        signals the end of one; else none.
-        """
-        items = self._watched(key)
-        return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
-
-    def _is_connected(self, key: ThreadKey) -> bool:
-        """An event loop may watch something besides what its own Python threads wake it with, at least one object: a library's
-        native thread may wake it, too.
-        """
-        blocked = self.blocked.get(key)
-        if blocked is None:
-            return True
-        return len(blocked.waits_on) > 1 and (self._watched(key) != () or bool(self.natives(key[0])))
-
-    def _watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
-        """The objects an event loop watches, without those that only its own process has; `None` if not all are known."""
-        blocked = self.blocked.get(key)
-        if blocked is None or not all(name in self.objects for name in blocked.waits_on):
-            return None
-        return tuple(item for item in self.waits_on(key) if not self._is_its_own(item, key[0]))
-
-    def _is_its_own(self, item: KernelObject, pid: int) -> bool:
-        if item.kind == "socket":
-            return item.peer in self.held_by.get(pid, frozenset())
-        return item.kind in ("pipe", "eventfd") and {row.pid for row in self.holders.get(item.id, ())} == {pid}
-
-    def _is_among_us(self, item: KernelObject, pid: int) -> bool:
-        far = item.peer if item.kind == "socket" else item.id
-        if item.kind == "process":
-            return True
-        if item.kind not in ("pipe", "socket") or far is None or item.listens or self.outsiders.get(far):
-            return False
-        return any(row.pid != pid and self.is_alive(row.pid) for row in self.holders.get(far, ()))
-
-    @cached_property
-    def loop_tasks(self) -> dict[ThreadKey, tuple[Task, ...]]:
-        """The tasks of event loops, by the threads they run in."""
-        found: dict[ThreadKey, list[Task]] = {}
-        for row in self.snapshot.tasks:
-            found.setdefault((row.pid, row.tid), []).append(row)
-        return {key: tuple(rows) for key, rows in found.items()}
-
-    @cached_property
-    def _half_known_loops(self) -> frozenset[int]:
-        """Processes with some tasks that could not be read."""
-        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "tasks")
-
     # Code that libraries run
 
     def shape(self, key: ThreadKey) -> Shape:
@@ -641,61 +499,11 @@ class JobState(SnapshotIndex):
             and (pid in self.ranks or context(self.stacks.get(key)) is not None)
         )
 
-    # In words
-
-    def place(self, key: ThreadKey) -> Place | None:
-        """The line of a thread that a person should look at."""
-        stack, task = self.stacks.get(key), first(self.stuck_tasks(key) or self._waiting_tasks(key))
-        if task and (frame := user_frame(task)):
-            return place(frame)
-        return self.memory.same(("place", key), _user_line, stack) if stack else None
-
-    def _waiting_tasks(self, key: ThreadKey) -> list[Task]:
-        """The tasks of the user's code in the event loop that a thread rests in, sleeping ones left out."""
-        if self._without_numbers(key).kind is not Wait.EVENT_LOOP:
-            return []
-        return [row for row in self.loop_tasks.get(key, ()) if row.waits != SLEEP and user_frame(row)]
-
-    def suspect(self, key: ThreadKey) -> Suspect:
-        """A thread as a suspect."""
-        role = self.role(key[0])
-        process = self.processes.get(key[0])
-        return Suspect(
-            pid=key[0], dead=process is None or process.ended, role=role.name, rank=role.rank,
-            thread=self.thread_name(key), tid=key[1], frame=self.place(key),
-        )  # fmt: skip
-
-    def dead_suspect(self, pid: int) -> Suspect:
-        """A process that ended, as a suspect."""
-        role = self.role(pid)
-        return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)
-
-
-def _user_line(stack: Stack) -> Place | None:
-    frame = innermost_user(stack)
-    return place(frame) if frame else None
-
 
 def _gets_on(samples: tuple[Sample, ...]) -> Motion:
     """Judged by the thread's frames; if these only show polling, by whether its variables change."""
     found = gets_on(samples)
     return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(samples) else found
-
-
-SHARED_MEMORY = "-shm"
-"""Ends the name of the file in which SQLite has the locks of a database that writes ahead; it is opened once for all."""
-
-
-def _is_kept(item: KernelObject, pid: int) -> bool:
-    """Other processes hold the lock; this process holds it at most as a shared lock."""
-    return bool(item.kept_by(pid)) and (pid not in item.holders or pid in item.sharers)
-
-
-def _sleeps_in_library(blocked: Blocked | None) -> bool:
-    """In usleep(3) or the like: Python's `time.sleep` has an absolute deadline, or is a `select` (Modules/timemodule.c)."""
-    if blocked is None or blocked.syscall not in ("nanosleep", "clock_nanosleep"):
-        return False
-    return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
 
 
 def _ticks(past: ThreadHistory | None) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from mpmon.diagnosis.collectives import differing
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
 
 _THIS_MACHINE = re.compile(r"\blocalhost\b|\[?::1\]?(?=:)")
@@ -79,7 +80,7 @@ def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeti
     """Ranks that wait for each other at the same line, some with another value than most. Rank 0 alone serves the
     store, so its values may differ legitimately.
     """
-    if len({str(stuck.job.place(key)) for key in waiting}) > 1:
+    if len({str(stands_at(stuck.job, key)) for key in waiting}) > 1:
         return None
     ordered = sorted(waiting, key=lambda key: (_rank(stuck, key), key))
     found = differing(ordered, stuck.job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import calls, inner_machinery, is_user
 from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.history import ThreadKey
@@ -149,7 +150,7 @@ def _may_answer(job: JobState, loop: ThreadKey) -> bool:
     """A task of the loop may send the answer although none of its threads moves; where the tasks are not known, the loop may
     be awaiting something from another process.
     """
-    tasks = job.known_tasks(loop)
+    tasks = job.of(EventLoops).known(loop)
     if not tasks:
         return _has_clients(job, loop)
     return any(map(may_answer, tasks))

@@ -44,6 +44,7 @@ from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.edges.objects import asked
 from mpmon.diagnosis.edges.threads import starves_others
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.frames import in_call, is_user
 from mpmon.diagnosis.graph import Absent, NoReleaser, Target
@@ -59,6 +60,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.queue_ledgers import owing, put_by_ended
 from mpmon.diagnosis.roles import POOL_WORKERS, WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
+from mpmon.diagnosis.suspects import stands_at, suspect
 from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, context, in_barrier, in_own_code
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
@@ -69,20 +71,23 @@ _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
 def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     """The responsible threads, or processes if they have ended; empty if no process of the job is to blame."""
+    return tuple(suspect(stuck.job, who) for who in _blamed(stuck))
+
+
+def _blamed(stuck: StuckSet) -> Sequence[ThreadKey | int]:
+    """The same: threads, and pids of processes that have ended."""
     job = stuck.job
     if stuck.gone:
-        return tuple(map(job.dead_suspect, those_gone(stuck))) or tuple(map(job.suspect, stuck.root_blockers))
+        return those_gone(stuck) or stuck.root_blockers
     if (met := meeting(stuck)) and met.odd:
-        return tuple(map(job.suspect, met.odd))
+        return met.odd
     if (holder := lost_holder(stuck)) is not None:
-        return tuple(map(job.dead_suspect, holder.pids))
+        return holder.pids
     if blamed := dict.fromkeys(
         pid for end in stuck.closed.root_blockers if isinstance(end, NoReleaser) for pid in end.blame
     ):
         own = {key[0]: key for key in reversed(stuck.root_blockers)}
-        return tuple(
-            job.suspect(own.get(pid, (pid, pid))) if job.is_alive(pid) else job.dead_suspect(pid) for pid in blamed
-        )
+        return [own.get(pid, (pid, pid)) if job.is_alive(pid) else pid for pid in blamed]
     if stalls(stuck):
         # The network link is to blame, not a process.
         return ()
@@ -90,33 +95,33 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         # Unobserved ranks could reveal the cause; the observed ranks only wait for them.
         return ()
     if left := left_connection(stuck):
-        return (job.suspect(left[1]),)
+        return (left[1],)
     if keeper := loop_keeper(stuck):
-        return (job.suspect(keeper),)
+        return (keeper,)
     if starving := [
         key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED and starves_others(job, key)
     ]:
-        return tuple(map(job.suspect, starving))
+        return starving
     if stuck.in_handler:
-        return (job.suspect(stuck.in_handler[0]),)
+        return (stuck.in_handler[0],)
     if asks := unanswered_prompt(stuck):
-        return (job.suspect(asks),)
+        return (asks,)
     if mates := crashed_mates(stuck) or polled_for(stuck):
-        return tuple(map(job.dead_suspect, mates))
+        return mates
     if stuck.nobody and stuck.nobody.reason in _WITHOUT_TRACE:
         # The process that ended is unknown, and no other is to blame.
         return ()
     if idle := _idle_threads(stuck):
-        return tuple(map(job.suspect, idle))
+        return idle
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
-        return tuple(map(job.suspect, stuck.root_blockers))
+        return stuck.root_blockers
     if (found := split(stuck)) and found.odd:
         asked = hub(stuck) if found.how is Differs.DIRECTION else []
-        return tuple(map(job.suspect, asked or found.odd))
+        return asked or found.odd
     if lost := _lost_producers(stuck):
-        return tuple(map(job.dead_suspect, lost))
+        return lost
     if own := own_tasks(stuck):
-        return (job.suspect(own.key),)
+        return (own.key,)
     found = (
         _not_accepting(stuck)
         or _clients_at_fault(stuck)
@@ -135,7 +140,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or _stuck_inside(stuck)
         or hub(stuck)
     )
-    return tuple(map(job.suspect, found or _first_or_all(stuck)))
+    return found or _first_or_all(stuck)
 
 
 def _first_or_all(stuck: StuckSet) -> tuple[ThreadKey, ...]:
@@ -357,9 +362,9 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
     if not whole or not readers or not enders:
         return []
-    places = {stuck.job.place(key) for key in readers if any(key in stuck.targets(end) for end in enders)}
+    places = {stands_at(stuck.job, key) for key in readers if any(key in stuck.targets(end) for end in enders)}
     # Who is not awaited, and waits elsewhere, gets what these would send.
-    return asked_by_all(stuck) or [key for key in readers if stuck.job.place(key) in places] or readers
+    return asked_by_all(stuck) or [key for key in readers if stands_at(stuck.job, key) in places] or readers
 
 
 def ended_scripts(stuck: StuckSet) -> list[ThreadKey]:
@@ -440,7 +445,7 @@ def _needed(stuck: StuckSet, key: ThreadKey, rivals: set[ThreadKey]) -> frozense
     """Those without whom a member cannot go on: of all that have the other end, the one that is seen to be meant. An event
     loop whose tasks await no connection serves whoever comes.
     """
-    edge, tasks = stuck.graph.node(key).edge, stuck.job.known_tasks(key)
+    edge, tasks = stuck.graph.node(key).edge, stuck.job.of(EventLoops).known(key)
     if edge is None or (tasks and stuck.wait_state(key).kind is Wait.EVENT_LOOP and not any(map(may_hear, tasks))):
         return frozenset()
     meant = asked(stuck.job, key, (target for target in edge.targets if isinstance(target, tuple)))

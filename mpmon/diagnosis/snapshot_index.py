@@ -17,6 +17,7 @@ from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.roles import Role, given_name, named_process
 from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
+    NAMELESS_CALLS,
     NOT_PYTHON,
     Blocked,
     Handle,
@@ -255,6 +256,22 @@ class SnapshotIndex:
         """File systems whose server does not respond, by the id of the object that threads wait on."""
         return {f"mount:{row.device}": row for row in self.snapshot.mounts if row.unanswered_since is not None}
 
+    def silent_mount(self, key: ThreadKey) -> Mount | None:
+        """The file system a thread waits for, if it does not respond.
+
+        If the call does not name the file system, it must be the only one that does not respond.
+        """
+        blocked = self.blocked.get(key)
+        if blocked is None or not self.silent_mounts:
+            return None
+        found = [self.silent_mounts[name] for name in blocked.waits_on if name in self.silent_mounts]
+        return found[0] if found and (blocked.syscall not in NAMELESS_CALLS or len(found) == 1) else None
+
+    def names_mount(self, key: ThreadKey) -> bool:
+        """The thread's call names a file on the file system it waits for, or the thread waits for a page of a mapped file."""
+        blocked = self.blocked.get(key)
+        return blocked is not None and blocked.syscall not in NAMELESS_CALLS - {None}
+
     @cached_property
     def queues(self) -> dict[str, QueueState]:
         """Queues of multiprocessing by their pipe."""
@@ -331,6 +348,20 @@ class SnapshotIndex:
     def lock_waiters(self, lock: str | None) -> list[LockUse]:
         """The threads that wait for a lock of their process, by their frames."""
         return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
+
+    def wanted_lock(self, key: ThreadKey) -> str | None:
+        """The lock of its own process that a thread waits for."""
+        row = self._wanted.get(key)
+        return row.object if row else self._futexes.get(key)
+
+    def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
+        """Holders of a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or,
+        if the lock names an owner that is not a thread of the child, the child's waiters.
+        """
+        if lock is None or not self.is_forked(pid):
+            return []
+        lost = [use for use in self.lock_waiters(lock) if use.owner_missing]
+        return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
 
     @cached_property
     def _awaited(self) -> dict[ThreadKey, JoinTarget]:

@@ -19,6 +19,7 @@ from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.activity import reads_for_ever, was_fed
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import SIGNAL_CALLS, Context, Wait, WaitState, context, wait_state
 from mpmon.model import Blocked, Frame
 
@@ -193,7 +194,7 @@ class StuckSet:
 
     def place(self) -> Place | None:
         """The root's line."""
-        return self.job.place(self.root or self.goal)
+        return stands_at(self.job, self.root or self.goal)
 
     @cached_property
     def is_frozen(self) -> bool:
@@ -258,7 +259,7 @@ class StuckSet:
 
     def at(self, key: ThreadKey | None = None) -> str:
         """The line of the root, or of another thread, to insert in a sentence: ` at job.py:12 in load`; may be empty."""
-        place = self.job.place(key or self.root or self.goal)
+        place = stands_at(self.job, key or self.root or self.goal)
         return f" at {place}" if place else ""
 
     def caller(self, key: ThreadKey) -> ThreadKey | None:
@@ -320,7 +321,7 @@ class StuckSet:
         )
         thread = None if key[0] == key[1] else self.job.thread_name(key)
         return Link(
-            pid=key[0], role=self.job.role(key[0]).name, does=words, place=self.job.place(key), thread=thread,
+            pid=key[0], role=self.job.role(key[0]).name, does=words, place=stands_at(self.job, key), thread=thread,
             basis=edge.basis.value if edge else None,
         )  # fmt: skip
 
@@ -347,7 +348,7 @@ def _gets_no_work(job: JobState, key: ThreadKey) -> bool:
 
 def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
     """What a thread does, in words: `asleep in download() at job.py:23`; with an age, `asleep for 10 s in …`."""
-    wait_state, motion, where = job.wait_state(key), job.motion(key), job.place(key)
+    wait_state, motion, where = job.wait_state(key), job.motion(key), stands_at(job, key)
     process = job.processes.get(key[0])
     lasting = f" for {since}" if since else ""
     at = lasting + (_at(where) if where else "")

@@ -62,6 +62,7 @@ from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.retried_locks import locks_of_others
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.shapes import in_task
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -150,7 +151,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         status = _leaf(job, key, motion)
         polls = status is Status.LEAF and motion is Motion.POLLING
         # A polling thread with a file open that another process has locked is trying to get the lock.
-        edge = file_lock(job, key) if polls and job.locks_of_others(key[0]) else None
+        edge = file_lock(job, key) if polls and locks_of_others(job, key[0]) else None
         edge = _other_opener(job, key) if status is Status.LEAF and opens_pipe(job.blocked.get(key)) else edge
         return Node(key, Status.WAITS, edge) if edge else Node(key, status)
     if key not in job.stacks and wait_state.kind in _NEED_FRAMES and not job.is_foreign(key[0]):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
 from mpmon.diagnosis.edges.servants import executor_threads
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -21,7 +22,7 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The targets of a loop with only stuck tasks: itself, or other processes; `None` for any other loop."""
     if edge := _executor(job, key):
         return edge
-    tasks = job.stuck_tasks(key)
+    tasks = job.of(EventLoops).stuck(key)
     if not tasks:
         return None
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
@@ -50,7 +51,7 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Once its main task is done, `asyncio.run` waits for the threads of the loop's executor, whatever they do."""
-    if not any(row.waits == EXECUTOR for row in job.loop_tasks.get(key, ())):
+    if not any(row.waits == EXECUTOR for row in job.of(EventLoops).tasks.get(key, ())):
         return None
     threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
     own = [other for other in threads if job.thread_name(other).startswith(DEFAULT)] or threads
@@ -68,7 +69,9 @@ def _answer(job: JobState, key: ThreadKey, evidence: str) -> WaitEdge | None:
     """Threads that could send something over a connection of the loop."""
     if has_mail(job, key):
         return None
-    ends = dict.fromkeys(end for item in job.partners(key) for end in other_ends(job, key, item, writes=False))
+    ends = dict.fromkeys(
+        end for item in job.of(EventLoops).partners(key) for end in other_ends(job, key, item, writes=False)
+    )
     if not ends:
         return None
     names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))

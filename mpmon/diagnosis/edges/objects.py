@@ -14,10 +14,11 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import SHARED_MEMORY, JobState
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_ticks
+from mpmon.diagnosis.retried_locks import SHARED_MEMORY, locks_of_others, polled_locks
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
@@ -577,7 +578,7 @@ def queue_item(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """flock(2) and fcntl(2): the processes whose open files hold the lock."""
     asked = list(job.waits_on(key))
-    items = asked or job.polled_locks(key) or job.locks_of_others(key[0])
+    items = asked or polled_locks(job, key, job.read_wait(key).kind) or locks_of_others(job, key[0])
     pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
     inside = [(pid, pid) for pid in pids if job.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")

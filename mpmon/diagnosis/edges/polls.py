@@ -11,6 +11,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.queue_ledgers import NO_USERS
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.thresholds import NEXT_ROUND_S
 from mpmon.diagnosis.waits import Wait
 
@@ -87,4 +88,4 @@ _WHOSE: dict[Wait, Callable[[JobState, ThreadKey], list[ThreadKey]]] = {
 def _evidence(job: JobState, key: ThreadKey) -> str:
     tests = job.stacks[key].tests or ()
     asked = ", ".join(name if name.startswith(".") else f"{name}()" for name in tests)
-    return f"pid {key[0]} polls at {job.place(key)}: its loop exits only on what {asked} returns"
+    return f"pid {key[0]} polls at {stands_at(job, key)}: its loop exits only on what {asked} returns"

@@ -9,6 +9,7 @@ from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.edges.objects import has_mail, message, other_ends
 from mpmon.diagnosis.edges.output import end_or_output
 from mpmon.diagnosis.edges.threads import other_threads
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import bare, calls, has, in_call
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
@@ -296,7 +297,7 @@ def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
     executor.
     """
-    kinds = {row.waits for row in job.loop_tasks.get(key, ())}
+    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ())}
     if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
         # The result may be that of a process of a pool.
         return None

@@ -9,6 +9,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Stack
@@ -29,9 +30,7 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     others = [other for other in tasks if other != key]
     if key in tasks and not others and job.motion(key) is not Motion.PROGRESSING and job.is_on_one_machine:
         (name, *_) = sorted(packages & job.shape(key).runs)
-        evidence = (
-            f"{name} has called no code of the job but {job.place(key)} of pid {key[0]}, which itself waits in {name}"
-        )
+        evidence = f"{name} has called no code of the job but {stands_at(job, key)} of pid {key[0]}, which itself waits in {name}"
         words = f"a task of {name} from inside a task, and no other task runs"
         return WaitEdge((key,), every=True, polled=True, words=words, evidence=evidence)
     if not others:
@@ -123,5 +122,5 @@ _MOVES = frozenset({Motion.PROGRESSING, Motion.BUSY_LOOP, Motion.UNKNOWN})
 
 
 def _evidence(job: JobState, tasks: list[ThreadKey], name: str) -> str:
-    places = (f"{job.place(task)} of pid {task[0]}" for task in tasks[:4])
+    places = (f"{stands_at(job, task)} of pid {task[0]}" for task in tasks[:4])
     return f"{name} runs code of the job at {', '.join(places)}, and none of it makes progress"

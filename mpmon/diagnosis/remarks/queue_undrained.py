@@ -18,6 +18,7 @@ from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
 
 TOPIC = "queue-undrained"
@@ -68,7 +69,7 @@ def _is_ending(job: JobState, pid: int) -> bool:
 
 def _remark(job: JobState, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:
     ground = job.ipc.ground
-    places = ((reader, job.place((reader, reader))) for reader in readers[:4])
+    places = ((reader, stands_at(job, (reader, reader))) for reader in readers[:4])
     who = f"{several([ground.who(reader) for reader in readers])} reads nothing from" if readers else "nobody reads"
     return Remark(
         topic=TOPIC, pids=(*readers, pid), since=job.now - for_s,

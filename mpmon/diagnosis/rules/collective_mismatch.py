@@ -15,6 +15,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 
 CAUSE = "collective-mismatch"
 NEEDS = frozenset({"stacks", "flight_records"})
@@ -32,7 +33,7 @@ def _other_operation(stuck: StuckSet, found: Split) -> Match:
     at: dict[str, list[ThreadKey]] = {}
     for name, keys in found.groups.items():
         for key in keys:
-            at.setdefault(f"{name} at {stuck.job.place(key)}", []).append(key)
+            at.setdefault(f"{name} at {stands_at(stuck.job, key)}", []).append(key)
     return Match(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
         evidence=(
@@ -128,7 +129,7 @@ def _in_group(stuck: StuckSet, key: ThreadKey) -> str:
 def _other_argument(stuck: StuckSet, found: Split) -> Match:
     """All ranks are in the same operation, but a local variable differs on some: another group, size or dtype."""
     names = ", ".join(stuck.job.role(key[0]).name for key in found.odd)
-    place = stuck.job.place(found.odd[0])
+    place = stands_at(stuck.job, found.odd[0])
     return Match(
         summary=f"all ranks are in {_operation(found)}, but {names} with a different `{found.name}` than most"
         f"{stuck.at(found.odd[0])}",

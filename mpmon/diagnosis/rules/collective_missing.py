@@ -19,6 +19,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait, in_barrier
 
 CAUSE = "collective-missing"
@@ -71,14 +72,14 @@ def _names(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
 
 
 def _left_backward(stuck: StuckSet, found: Split) -> Match:
-    place = stuck.job.place(found.odd[0])
+    place = stands_at(stuck.job, found.odd[0])
     words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
     return Match(
         summary=f"{', '.join(stuck.job.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
         f"wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{stuck.job.role(key[0]).name}: {name} at {stuck.job.place(key)}"
+            *(f"{stuck.job.role(key[0]).name}: {name} at {stands_at(stuck.job, key)}"
               for name, keys in found.few_first for key in keys),
         ),
         advice=(
@@ -92,7 +93,7 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
 def _left(stuck: StuckSet, found: Split) -> Match:
     """The absent ranks wait for something that only the ranks in the collective could provide."""
     does = several([
-        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stuck.job.place(key)}" for key in found.odd
+        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stands_at(stuck.job, key)}" for key in found.odd
     ])  # fmt: skip
     return Match(
         summary=f"{_names(stuck, found.odd)} never enters {several(list(found.groups))}, in which "

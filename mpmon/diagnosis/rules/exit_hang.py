@@ -13,6 +13,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.responsibility import ended_scripts
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "exit-hang"
@@ -34,7 +35,7 @@ def match(stuck: StuckSet) -> Match | None:
     if not threads:
         return _through_children(stuck, exiting[-1])
     names = several([stuck.job.thread_words(key) for key in threads])
-    place = stuck.job.place(threads[0])
+    place = stands_at(stuck.job, threads[0])
     fact = stuck.job.native_facts.get(exiting[-1])
     library = fact.library if fact and fact.leaves else ""
     return Match(

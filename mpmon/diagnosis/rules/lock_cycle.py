@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -95,7 +96,7 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
         return True
     kind = stuck.wait_state(key).kind
     if kind is Wait.EVENT_LOOP:
-        return any(row.waits == STREAM for row in stuck.job.stuck_tasks(key))
+        return any(row.waits == STREAM for row in stuck.job.of(EventLoops).stuck(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER

@@ -14,6 +14,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.suspects import suspect
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "rank-dead"
@@ -59,7 +60,7 @@ def _polls_after_crash(stuck: StuckSet) -> Match | None:
         return None
     names = several([f"{stuck.job.role(pid).name} (pid {pid})" for pid in crashed])
     return Match(
-        summary=f"{names} {did(stuck.job.dead_suspect(crashed[0]).end or 'ended')}, and {stuck.role()} has been "
+        summary=f"{names} {did(suspect(stuck.job, crashed[0]).end or 'ended')}, and {stuck.role()} has been "
         f"{stuck.has_been()}, probably for something that it left behind or did not deliver",
         evidence=evidence_of(stuck.job, crashed),
         advice=(*advice_on(stuck.job, crashed), _LAUNCHERS),

@@ -11,6 +11,7 @@ the producers.
 
 from __future__ import annotations
 
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
@@ -183,7 +184,7 @@ def _joins_own_tasks(stuck: StuckSet) -> Match | None:
 
 def _awaits_itself(stuck: StuckSet) -> Match | None:
     """All tasks of an event loop wait for each other, or for something that none of them can provide."""
-    tasks = stuck.job.stuck_tasks(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
+    tasks = stuck.job.of(EventLoops).stuck(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
     task = first(tasks)
     if task is None or len(set(stuck.closed.root_blockers)) != 1:
         return None

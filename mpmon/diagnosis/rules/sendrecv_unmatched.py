@@ -13,6 +13,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.suspects import stands_at
 
 CAUSE = "sendrecv-unmatched"
 NEEDS = frozenset({"stacks"})
@@ -31,7 +32,7 @@ def match(stuck: StuckSet) -> Match | None:
         return _do_not_meet(stuck, found)
     if found.how is not Differs.DIRECTION:
         return None
-    places = [f"{stuck.job.role(key[0]).name} at {stuck.job.place(key)}" for key in found.odd]
+    places = [f"{stuck.job.role(key[0]).name} at {stands_at(stuck.job, key)}" for key in found.odd]
     return Match(
         summary=f"{several([stuck.job.role(key[0]).name for key in found.odd])} all {min(found.groups)}, and none does the "
         f"opposite: {several(places)}",

@@ -13,6 +13,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken, in_own_pool
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.suspects import suspect
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "thread-deadlock"
@@ -54,7 +55,7 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=_evidence(stuck, root_blockers) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none in join() or get().",),
         certainty=Certainty.PROVED if exact else Certainty.LIKELY,
-        threads=tuple(map(stuck.job.suspect, root_blockers)),
+        threads=tuple(suspect(stuck.job, key) for key in root_blockers),
     )
 
 

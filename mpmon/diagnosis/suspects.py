@@ -1,0 +1,37 @@
+"""Where a thread stands, as one line for people, and the thread or the ended process as a suspect."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mpmon.diagnosis.event_loops import EventLoops
+from mpmon.diagnosis.findings import Place, Suspect
+from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.loops import first, user_frame
+from mpmon.model import Stack
+
+
+def stands_at(job: JobState, key: ThreadKey) -> Place | None:
+    """The line of a thread that a person should look at."""
+    loops = job.of(EventLoops)
+    stack, task = job.stacks.get(key), first(loops.stuck(key) or loops.waiting(key))
+    if task and (frame := user_frame(task)):
+        return place(frame)
+    return job.memory.same(("place", key), _user_line, stack) if stack else None
+
+
+def suspect(job: JobState, who: ThreadKey | int) -> Suspect:
+    """A thread as a suspect, or the process of this pid, which has ended."""
+    pid = who if isinstance(who, int) else who[0]
+    role, process = job.role(pid), job.processes.get(pid)
+    found = Suspect(pid=pid, dead=process is None or process.ended, role=role.name, rank=role.rank)
+    if isinstance(who, int):
+        return replace(found, dead=True)
+    return replace(found, thread=job.thread_name(who), tid=who[1], frame=stands_at(job, who))
+
+
+def _user_line(stack: Stack) -> Place | None:
+    frame = innermost_user(stack)
+    return place(frame) if frame else None
