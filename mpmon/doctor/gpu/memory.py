@@ -106,10 +106,13 @@ def process_mib(look: Look, pid: int) -> float:
     return (row.memory_bytes or 0) / MIB if row else 0.0
 
 
-def device_mib(look: Look, uuid: str) -> float:
-    """The memory in use on a device."""
+def device_mib(look: Look, uuid: str, *pids: int) -> float:
+    """The memory in use on a device, without what is counted for other processes than these: a job that works there at the
+    same time takes and frees memory as it likes.
+    """
     gpu = next((gpu for gpu in look.gpus if gpu.uuid == uuid), None)
-    return (gpu.memory_used_bytes or 0) / MIB if gpu else 0.0
+    others = sum(row.memory_bytes or 0 for row in look.processes if row.gpu_uuid == uuid and row.pid not in pids)
+    return ((gpu.memory_used_bytes or 0) - others) / MIB if gpu else 0.0
 
 
 def is_about(value: float, expected: float) -> bool:
@@ -137,7 +140,7 @@ def counted(world: World) -> Seen:
 
         def grew(look: Look) -> tuple[float, float]:
             own = process_mib(look, one.pid) - process_mib(before, one.pid)
-            return own, device_mib(look, uuid) - device_mib(before, uuid)
+            return own, device_mib(look, uuid, one.pid) - device_mib(before, uuid, one.pid)
 
         look = measured.until(
             lambda look: all(is_about(more, TAKEN_MIB) for more in grew(look)),
@@ -169,18 +172,18 @@ def zombie(world: World) -> Seen:
     measured = Measured(world)
     with holder() as one:
         uuid = measured.listed(one.pid).gpu_uuid
-        before = device_mib(asked(world), uuid)
+        before = device_mib(asked(world), uuid, one.pid)
         one.do("take", str(TAKEN_MIB))
         _kill(one.pid)
         look = measured.until(
-            lambda look: device_mib(look, uuid) < before + SLACK_MIB and row_of(look, one.pid) is None,
+            lambda look: device_mib(look, uuid, one.pid) < before + SLACK_MIB and row_of(look, one.pid) is None,
             "the zombie's memory freed, and no zombie listed",
             lambda look: (
-                f"{device_mib(look, uuid) - before:.0f} MiB more than before, "
+                f"{device_mib(look, uuid, one.pid) - before:.0f} MiB more than before, "
                 f"{'still' if row_of(look, one.pid) else 'not'} listed"
             ),
         )
-        return Seen("freed, and not listed", {"device_mib": round(device_mib(look, uuid) - before, 1)})
+        return Seen("freed, and not listed", {"device_mib": round(device_mib(look, uuid, one.pid) - before, 1)})
 
 
 def forked(world: World) -> Seen:
@@ -204,7 +207,7 @@ def forked(world: World) -> Seen:
                 os.kill(child, signal.SIGKILL)
         measured.until(
             lambda look: row_of(look, one.pid) is None
-            and device_mib(look, row.gpu_uuid) < device_mib(before, row.gpu_uuid) - TAKEN_MIB + SLACK_MIB,
+            and device_mib(look, row.gpu_uuid, one.pid) < device_mib(before, row.gpu_uuid, one.pid) - TAKEN_MIB + SLACK_MIB,
             "memory freed and nobody listed when the child ends", lambda _: "it stays",
         )  # fmt: skip
         return Seen("kept until the child ended, with the dead process listed", {"held_mib": round(held, 1)})
