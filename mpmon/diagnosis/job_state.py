@@ -233,7 +233,8 @@ class JobState(SnapshotIndex):
         exits.
         """
         blocked = self.blocked.get(key)
-        if blocked is None:
+        if blocked is None or self.shape(key).runs:
+            # A task that a library has called has somebody who waits for it.
             return False
         kind = self.role(key[0]).kind
         own = key[0] == self.snapshot.root_pid or kind in _PROGRAMS

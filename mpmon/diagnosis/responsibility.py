@@ -46,7 +46,7 @@ from mpmon.diagnosis.edges.objects import asked
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.frames import in_call, is_user
+from mpmon.diagnosis.frames import has, in_call, is_user
 from mpmon.diagnosis.graph import Absent, NoReleaser, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
@@ -519,12 +519,19 @@ def _idle_threads(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _joining_threads(stuck: StuckSet) -> list[ThreadKey]:
-    """The thread that waits for the ends of others of its process, all of which wait in a barrier for one more party."""
-    inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
+    """The thread that waits for the ends of others of its process, all of which wait for one more party of a barrier, or for
+    room in a queue between threads.
+    """
+    inside = [key for key in stuck.closed.core if _needs_another_thread(stuck, key)]
     outside = [key for key in stuck.closed.core if key not in inside]
     one = len({pid for pid, _ in stuck.closed.core}) == 1
     joins = all(stuck.wait_state(key).kind is Wait.JOIN_THREAD for key in outside)
     return outside if one and inside and joins else []
+
+
+def _needs_another_thread(stuck: StuckSet, key: ThreadKey) -> bool:
+    stack = stuck.job.stacks.get(key)
+    return in_barrier(stack) or (stack is not None and has(stack, "/queue.py", ("put",)))
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

@@ -94,6 +94,19 @@ def test_somebody_may_be_at_it(way: Callable[[], Diagnosis]) -> None:
     assert way().verdict is not Verdict.HUNG
 
 
+def test_a_worker_has_run_since_it_was_found_importing() -> None:
+    """What it does now is not known: it may have a task, and use little of a CPU for it."""
+    found = diagnosed([
+        snapshot(
+            *asks(at), *worker(WORKER, at, *IDLE), process(UNKNOWN, parent=ROOT, cmdline=("ray::Index.__init__",)),
+            thread(UNKNOWN, slices=5 * at), stack("main", "lib/re/_parser.py:503 _parse_sub", pid=UNKNOWN, at=0),
+            running(UNKNOWN), at=float(at),
+        )
+        for at in range(15)
+    ])  # fmt: skip
+    assert found.verdict is not Verdict.HUNG
+
+
 # A ProcessPoolExecutor without a worker
 
 RESULT = ("lib/threading.py:327 Condition.wait", "concurrent/futures/_base.py:451 Future.result", "job.py:44 scan")

@@ -132,18 +132,20 @@ def test_so_may_a_program_to_which_rank_0_gave_another_number(number: str, verdi
     assert diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)]).verdict is verdict
 
 
-@pytest.mark.parametrize("other", [(), ("4112",)])
-def test_a_rank_that_nobody_is_about_to_become_never_came(other: tuple[str, ...]) -> None:
-    """Another child that stands still itself is no reason to wait."""
-    waits = *spawned(4111, number=0), blocked("poll", pid=4111, ran_at=START - 60)
-    stands = [
-        row
-        for pid in map(int, other)
-        for row in (*spawned(pid, "train.py:40 load"), blocked("read", pid=pid, ran_at=START - 60))
-    ]
-    found = said(*parent(), *waits, *stands)
+def test_a_rank_that_nobody_is_about_to_become_never_came() -> None:
+    found = said(*parent(), *spawned(4111, number=0), blocked("poll", pid=4111, ran_at=START - 60))
     assert found.findings[0].cause == "rendezvous"
     assert "never arrived" in found.findings[0].summary
+
+
+def test_a_process_that_was_started_like_a_rank_and_is_none_yet_is_the_missing_one() -> None:
+    waits = *spawned(4111, number=0), blocked("poll", pid=4111, ran_at=START - 60)
+    loads = *spawned(4112, "train.py:40 load"), blocked("read", pid=4112, ran_at=START - 60)
+
+    (finding,) = said(*parent(), *waits, *loads).findings
+
+    assert [suspect.pid for suspect in finding.suspects] == [4112]
+    assert finding.summary.endswith("(rank 1)")
 
 
 SETS_UP = "train.py:41 set_up"

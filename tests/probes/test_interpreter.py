@@ -527,6 +527,28 @@ def test_children_that_ended_are_remembered_while_their_objects_are() -> None:
     assert remembered[child.pid or 0] == (0, "reader")
 
 
+class Station:
+    """Keeps a process under a name of its own."""
+
+    def __init__(self, camera: subprocess.Popen[bytes]) -> None:
+        self.camera = camera
+
+
+def test_a_child_is_remembered_by_whatever_name_an_object_has_it() -> None:
+    station = Station(subprocess.Popen([sys.executable, "-c", "raise SystemExit(4)"]))
+    station.camera.wait()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        kept = station
+        ready.set()
+        end.wait()
+        assert kept
+
+    with standing(work):
+        found = look()
+    assert (station.camera.pid, 4) in [(row.child, row.returncode) for row in found.remembered]
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_that_nobody_keeps_are_known_to_multiprocessing(method: str) -> None:
     program = f"""

@@ -54,14 +54,25 @@ def is_private(job: JobState, listener: KernelObject) -> bool:
     """Only the job knows this server: its address is local and its port one that the kernel chose, a thread of the job waits
     for an answer from it, and no thread does that serves anybody else.
     """
-    address, _, port = (listener.path or "").rpartition(" ")[2].rpartition(":")
+    near = (listener.path or "").rpartition(" ")[2]
+    address, _, port = near.rpartition(":")
     if not address.startswith(LOOPBACK) or (numeral(port) or 0) < FIRST_CHOSEN_PORT:
         return False
-    near = f"{address}:{port}"
-    asked = [item for item in job.objects.values() if (item.path or "").endswith(f" to {near}")]
     served = [item for item in job.objects.values() if (item.path or "").startswith(f"tcp {near} to ")]
-    ends = [job.holders.get(item.peer or "", ()) for item in served]
-    return bool(asked) and all(job.holders.get(item.id) for item in asked) and all(ends)
+    asked = [job.holders.get(item.id, ()) for item in _asked(job, listener)]
+    return bool(asked) and all((*asked, *(job.holders.get(item.peer or "", ()) for item in served)))
+
+
+def _asked(job: JobState, listener: KernelObject) -> list[KernelObject]:
+    """The connections to a server over which threads of the job wait for an answer."""
+    near = (listener.path or "").rpartition(" ")[2]
+    return [item for item in job.objects.values() if (item.path or "").endswith(f" to {near}")]
+
+
+def askers(job: JobState, listener: KernelObject) -> list[ThreadKey]:
+    """The threads of the job that wait for an answer from a server."""
+    over = {item.id for item in _asked(job, listener)}
+    return [(row.pid, row.tid) for row in job.snapshot.blocked if not over.isdisjoint(row.waits_on)]
 
 
 FIRST_CHOSEN_PORT = 32768

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from mpmon.diagnosis.edges.connections import awaited, connection_words, servers, waits_inside
+from mpmon.diagnosis.edges.connections import askers, awaited, connection_words, is_private, servers, waits_inside
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.threads import other_threads
@@ -72,7 +72,23 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if pause is not None and pause > RETRY_S:
         # A timed wait for an external process may legitimately last for as long as its limit.
         return None
+    if edge := _private_accept(job, key, objects, evidence):
+        return edge
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], evidence: str) -> WaitEdge | None:
+    """For a server that only the job knows, and one of whose clients crashed: that client, as well as all that may yet connect
+    or start another one; `None` if none crashed.
+    """
+    if not objects or not all(item.listens and is_private(job, item) for item in objects):
+        return None
+    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status]
+    connected = {asks[0] for item in objects for asks in askers(job, item)}
+    may_connect = [(pid, pid) for pid in job.children.get(key[0], ()) if job.is_alive(pid) and pid not in connected]
+    # Without its own threads at work nobody would start the one that crashed again.
+    targets = (*gone, *may_connect, *job.others_at_work(key))
+    return WaitEdge(targets, words="a connection", evidence=evidence) if gone else None
 
 
 def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:
@@ -503,19 +519,27 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
 
 
 _NOTIFIES = ("multiprocessing/synchronize.py", ("notify",))
+_SLEEPS = ("multiprocessing/synchronize.py", ("wait",))
 
 
 def _woken(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]) -> WaitEdge:
     """A thread that notifies a condition between processes waits until each that slept in it says that it woke
-    (multiprocessing/synchronize.py): none of those that have woken, and now want the lock of the condition, owes that any more.
+    (multiprocessing/synchronize.py): those in its `wait`, but none that has woken and now wants the lock of the condition.
     """
-    owing = tuple((pid, pid) for pid in users if pid != key[0] and not _wants_lock_of(job, (pid, pid), key[0]))
+    others = (other for pid in users if pid != key[0] for other in job.threads(pid) or [(pid, pid)])
+    owing = tuple(other for other in others if _may_sleep(job, other) and not _wants_lock_of(job, other, key[0]))
     words, evidence = "those it notified to wake up", f"{item.id} has value 0"
     if owing:
         return WaitEdge(owing, words=words, evidence=evidence)
     why = "all living processes that waited for it have said that they woke; one has ended without"
     gone = tuple(row.pid for row in lost_relatives(job, key[0], certain=True))
     return WaitEdge((NoReleaser(why, gone or (key[0],), Absent.SLEEPER_ENDED),), words=words, evidence=evidence)
+
+
+def _may_sleep(job: JobState, key: ThreadKey) -> bool:
+    """The thread waits for a condition between processes, as far as its stack is known."""
+    stack = job.stacks.get(key)
+    return stack is None or has(stack, *_SLEEPS)
 
 
 def _wants_lock_of(job: JobState, key: ThreadKey, pid: int) -> bool:

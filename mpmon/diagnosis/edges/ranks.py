@@ -232,6 +232,12 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if len(ranks) < size:
         here = {job.role(pid).rank for pid in ranks}
         missing = several([f"rank {number}" for number in range(size) if number not in here])
+        late = _started_alike(job, key)
+        if len(ranks) + len(late) == size:
+            names = several([job.role(pid).name for pid in late])
+            return WaitEdge(
+                tuple((pid, pid) for pid in late), every=True, words=f"init_process_group with {names} ({missing})"
+            )
         parent = job.role(key[0]).parent
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never arrived"
         nobody = NoReleaser(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
@@ -280,11 +286,22 @@ def _known_in_init(job: JobState, pid: int) -> dict[str, str]:
     return next((row.known for row in frames if row.known and bare(row.function) == "init_process_group"), {})
 
 
+def _started_alike(job: JobState, key: ThreadKey) -> list[int]:
+    """Processes of the same parent that run the function that this rank runs, and are no rank yet."""
+    target, parent = _target(job, key), job.processes[key[0]].ppid
+    alike = [pid for pid in job.children.get(parent, ()) if pid not in job.ranks and job.is_alive(pid)]
+    return [pid for pid in alike if target is not None and job.role(pid).target == target]
+
+
+def _target(job: JobState, key: ThreadKey) -> str | None:
+    """The function that a process was started to run."""
+    stack = job.stacks.get(key)
+    return target_of(own_frames(stack)) if stack else None
+
+
 def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """Processes that may yet become a rank: those started like this one, and their parent while it is running."""
-    parent = job.processes[key[0]].ppid
-    stack = job.stacks.get(key)
-    alike = target_of(own_frames(stack)) if stack else None
+    parent, alike = job.processes[key[0]].ppid, _target(job, key)
     # One rank may have started the others.
     started = (*job.children.get(parent, ()), *job.children.get(key[0], ()))
     children = [pid for pid in started if job.is_alive(pid)]

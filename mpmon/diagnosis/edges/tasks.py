@@ -58,7 +58,7 @@ def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> Wai
     if not asks or not idle or job.tasks or not job.is_on_one_machine:
         # The main thread of a library's own program waits for requests like its workers.
         return None
-    if any(_may_run_it(job, pid) for pid in job.processes) or not all(_was_idle(job, other) for other in idle):
+    if any(_may_run_it(job, pid, key) for pid in job.processes) or not all(_was_idle(job, other) for other in idle):
         return None
     (name, *_) = sorted(workers[idle[0]])
     names = several([job.role(pid).name for pid in dict.fromkeys(pid for pid, _ in idle)])
@@ -92,14 +92,15 @@ def _served(job: JobState, key: ThreadKey) -> frozenset[str]:
     return job.shape(key).serves | job.shape(above).serves
 
 
-def _may_run_it(job: JobState, pid: int) -> bool:
-    """The process used a CPU lately, in more rounds than a garbage collection takes; or it is of Python, and its main thread's
-    stack could not be read, as happens while a thread runs.
+def _may_run_it(job: JobState, pid: int, key: ThreadKey) -> bool:
+    """The process used a CPU lately, in more rounds than a garbage collection takes; or it is another one of Python, and its
+    main thread's stack could not be read, as happens while a thread runs, or is older than its last run.
     """
     life = job.history.life(job.processes[pid])
     busy = life is not None and len(life.busy_at) == LEAST_SIGNS and life.busy_at[0] > job.now - IDLE_S
-    unread = (pid, pid) not in job.stacks and job.is_alive(pid) and not job.is_foreign(pid)
-    return busy or (unread and job.role(pid).kind not in HELPERS)
+    unread = (pid, pid) not in job.stacks or job.motion((pid, pid)) is Motion.UNKNOWN
+    other = pid != key[0] and job.is_alive(pid) and not job.is_foreign(pid) and job.role(pid).kind not in HELPERS
+    return busy or (other and unread)
 
 
 def _was_idle(job: JobState, key: ThreadKey) -> bool:

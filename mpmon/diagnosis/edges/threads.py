@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.connections import is_private
+from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.frames import calls, in_call
-from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, WaitEdge
+from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
@@ -220,8 +220,9 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    if job.wait_state(key).kind in _MAY_BE_ASKED and _listens(job, key[0]):
-        return WaitEdge((*others, _CLIENT), words=words)
+    asking = _who_asks(job, key[0]) if job.wait_state(key).kind in _MAY_BE_ASKED else ()
+    if _CLIENT in asking:
+        return WaitEdge((*others, *asking), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
         return WaitEdge(others, words=words)
     if _gives_up(job, key) and (children := job.helpmates(key[0])):
@@ -230,6 +231,8 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(busy, words=words) if busy else None
     if _limit_ends_it(job, key) or _is_looked_after(job, key):
         return None
+    if asking:
+        return WaitEdge(asking, words=words)
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
     return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
@@ -291,13 +294,16 @@ _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 """Waits, for an item or an event, that may be ended by a thread handling the next incoming request."""
 
 
-def _listens(job: JobState, pid: int) -> bool:
-    """A thread of the process is legitimately idle and accepts connections, on which it may call user code for somebody who is
-    not of the job.
+def _who_asks(job: JobState, pid: int) -> tuple[Target, ...]:
+    """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: who may ask
+    for one. Of a server that only the job knows these are its clients, else somebody who is not of the job.
     """
     accepting = [key for key in job.accepting.get(pid, ()) if not in_call(job.stacks.get(key), SERVES_ITSELF)]
     idle = (key for key in accepting if job.wait_state(key).idle)
-    return any(item.listens and not is_private(job, item) for key in idle for item in job.waits_on(key))
+    listeners = [item for key in idle for item in job.waits_on(key) if item.listens]
+    if not all(is_private(job, item) for item in listeners):
+        return (_CLIENT,)
+    return tuple(key for item in listeners for key in askers(job, item) if key[0] != pid)
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:

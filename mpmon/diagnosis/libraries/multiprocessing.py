@@ -32,7 +32,8 @@ LIBRARY = Library(
         waits(Wait.LOCK, "multiprocessing/synchronize.py", "__enter__ acquire", "a multiprocessing lock"),
         waits(Wait.QUEUE_GET, "multiprocessing/connection.py", "recv recv_bytes _recv _recv_bytes poll _poll wait", "a message"),
         waits(Wait.PIPE_WRITE, "multiprocessing/connection.py", "send send_bytes _send _send_bytes", "room in a pipe"),
-        waits(Wait.SOCKET, "multiprocessing/connection.py", "accept Client SocketClient"),
+        waits(Wait.SOCKET, "multiprocessing/connection.py", "accept", "a connection"),
+        waits(Wait.SOCKET, "multiprocessing/connection.py", "Client SocketClient", "its server to take the connection"),
     ),
     polls=(
         polls(Wait.JOIN_PROCESS, "is_alive .exitcode active_children", "a child to exit"),

@@ -89,12 +89,14 @@ def _advice(stuck: StuckSet) -> str:
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for a lock, or for the other end of a pipe, queue or socket, also in tasks of an event loop; for the end of a
-    program that reads its given input; in a collective, for a rank that waits, through other processes, for the ranks in it; or
-    for another thread of its process that does.
+    program that reads its given input; for a thread of its own that only another process makes act; in a collective, for a rank
+    that waits, through other processes, for the ranks in it; or for another thread of its process that does.
     """
     if _is_handed_over(stuck, key):
         return True
     kind = stuck.wait_state(key).kind
+    if kind in (Wait.CONDITION, Wait.THREAD_QUEUE):
+        return all(isinstance(target, tuple) and target[0] != key[0] for target in stuck.targets(key))
     if kind is Wait.EVENT_LOOP:
         return any(row.waits == STREAM for row in stuck.job.of(EventLoops).stuck(key))
     if kind is Wait.COLLECTIVE:

@@ -59,8 +59,8 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
     )
     return Match(
-        summary=f"{several([stuck.job.role(key[0]).name for key in readers])} all wait for each other's items, and nothing "
-        f"is on its way: {steps}",
+        summary=f"{several([stuck.job.role(key[0]).name for key in readers])} all wait for each other's items, and "
+        f"{_on_the_way(stuck)}: {steps}",
         evidence=(_owed(stuck, owes) if owes else "", *stuck.edge_evidence()),
         advice=(
             "Search the job's standard error for QueueFeederThread: items that could not be sent are reported there.",
@@ -68,6 +68,18 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         ),
         certainty=Certainty.LIKELY,
     )
+
+
+def _on_the_way(stuck: StuckSet) -> str:
+    """What lies in the queues that the members use."""
+    pids = {pid for pid, _ in stuck.closed.members}
+    used = [
+        row
+        for row in stuck.job.snapshot.queues
+        if pids & {handle.pid for handle in stuck.job.holders.get(row.object, ())}
+    ]
+    left = [f"{row.items} item{'s' * (row.items > 1)} that lie in a queue ({row.object})" for row in used if row.items]
+    return f"nobody takes {several(left)}" if left else "nothing is on its way"
 
 
 def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -3,18 +3,20 @@
 The kernel forgets a child once its parent has reaped it; the child's object keeps pid and exit status as long as it is
 referenced (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py). The search covers the variables of
 frames, the items of lists, tuples and dictionaries among them, the attributes in which pools, executors, DataLoaders
-and torch's spawn keep their processes, and multiprocessing's own set of the children that were not reaped.
+and torch's spawn keep their processes, the attributes of what the variables are bound to, and multiprocessing's own set of
+the children that were not reaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 
 from mpmon.model import KnownChild
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.modules import names_of
-from mpmon.probes.interpreter.objects import Objects, set_items
+from mpmon.probes.interpreter.modules import names_of_all
+from mpmon.probes.interpreter.objects import TAGS, Objects, Torn, set_items
 from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import Runtime
 
@@ -38,6 +40,9 @@ MOST_NAMES = 1000
 MOST_OBJECTS = 3000
 """Most objects examined per process."""
 
+MOST_NEAR = 300
+"""Most attributes of variables looked at, whatever their names: an object that has a child as `self.camera` has few."""
+
 
 class Children:
     """Searches the frames of one process."""
@@ -45,7 +50,8 @@ class Children:
     def __init__(self, objects: Objects, pid: int) -> None:
         self._objects = objects
         self._pid = pid
-        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit, deepest=DEEPEST)
+        self._kept = Reachable(objects, MOST_OBJECTS, self._visit, deepest=DEEPEST)
+        self._near: set[int] = set()
         self._found: dict[int, KnownChild] = {}
 
     @property
@@ -59,25 +65,46 @@ class Children:
             if frame.code.name == "_bootstrap" and frame.code.file.endswith("multiprocessing/process.py"):
                 # Frames further out were copied from the parent by a fork.
                 break
-            self._reachable.follow(frame)
+            self._kept.follow(frame)
+            self._look_near(frame)
 
     def search_started(self, runtime: Runtime) -> None:
         """Look through the children that multiprocessing has started. Raises `Torn`."""
-        for module in STARTED:
-            names = names_of(self._objects, runtime, module)
-            started = self._objects.named(names, b"_children", MOST_NAMES) if names else 0
+        for names in names_of_all(self._objects, runtime, STARTED).values():
+            started = self._objects.named(names, b"_children", MOST_NAMES)
             for thing in islice(set_items(self._objects, started), MOST_OBJECTS) if started else ():
                 self._note_process(thing)
 
     def _visit(self, thing: int, bases: tuple[bytes, ...]) -> Iterable[int]:
-        """Note a child; of any other object, return the attributes that may hold one. Raises `Torn`."""
+        """Note a child; of any other object, return the attributes that usually hold one. Raises `Torn`."""
+        return () if self._is_child(thing, bases) else self._objects.attributes(thing, KEEPERS).values()
+
+    def _look_near(self, frame: FrameInMemory) -> None:
+        """Note the children among the attributes of what the variables of a frame are bound to."""
+        with suppress(Torn):
+            for variable in frame.variables():
+                thing = variable & ~TAGS
+                if thing and thing not in self._near and len(self._near) < MOST_NEAR:
+                    self._near.add(thing)
+                    self._look_at_attributes(thing)
+
+    def _look_at_attributes(self, thing: int) -> None:
+        with suppress(Torn):
+            for value in self._objects.values(thing):
+                part = value & ~TAGS
+                if part and part not in self._near and len(self._near) < MOST_NEAR:
+                    self._near.add(part)
+                    self._is_child(part, self._objects.bases(part))
+
+    def _is_child(self, thing: int, bases: tuple[bytes, ...]) -> bool:
+        """Note it if it is one. Raises `Torn`."""
         if b"BaseProcess" in bases:
             self._note_process(thing)
         elif b"Popen" in bases:
             self._note(thing, "")
         else:
-            return self._objects.attributes(thing, KEEPERS).values()
-        return ()
+            return False
+        return True
 
     def _note_process(self, thing: int) -> None:
         known = self._objects.attributes(thing, frozenset((b"_popen", b"_name")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.runtime import Runtime
 
@@ -17,15 +19,22 @@ def names_of(objects: Objects, runtime: Runtime, module: bytes) -> int | None:
     Raises:
         Torn: it cannot be followed.
     """
+    return names_of_all(objects, runtime, (module,)).get(module)
+
+
+def names_of_all(objects: Objects, runtime: Runtime, modules: Collection[bytes]) -> dict[bytes, int]:
+    """The dictionaries of the names of those of these modules that were imported.
+
+    Raises:
+        Torn: one cannot be followed.
+    """
     if runtime.layout.modules is None:
         raise Torn
     interpreter = objects.word(runtime.address + runtime.layout.interpreters)
-    modules = objects.word(interpreter + runtime.layout.modules)
-    if objects.type_name(modules) != b"dict":
+    imported = objects.word(interpreter + runtime.layout.modules)
+    if objects.type_name(imported) != b"dict":
         raise Torn
-    found = objects.named(modules, module, MOST_MODULES)
-    if not found:
-        return None
-    if objects.type_name(found) != b"module":
+    found = {name: module for name, module in objects.all_named(imported, modules, MOST_MODULES).items() if module}
+    if any(objects.type_name(module) != b"module" for module in found.values()):
         raise Torn
-    return objects.word(found + NAMESPACE)
+    return {name: objects.word(module + NAMESPACE) for name, module in found.items()}

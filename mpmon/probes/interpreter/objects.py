@@ -289,17 +289,24 @@ class Objects:
 
     def named(self, dictionary: int, name: bytes, most: int = MOST_KEYS) -> int | None:
         """The value of a string key; `None` if there is no such key. Raises `Torn`."""
-        return next((value for key, value in self.pairs(dictionary, most) if self._spells(key, name)), None)
+        return next((value for key, value in self.pairs(dictionary, most) if self._spelled(key, (name,))), None)
+
+    def all_named(self, dictionary: int, names: Collection[bytes], most: int = MOST_KEYS) -> dict[bytes, int]:
+        """The values of those of these string keys that are in a dictionary, found in one pass. Raises `Torn`."""
+        pairs = ((self._spelled(key, names), value) for key, value in self.pairs(dictionary, most))
+        return {name: value for name, value in pairs if name is not None}
 
     def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
         """The values of those of these names that are in a dictionary. Raises `Torn`."""
         wanted = frozenset(name[:_LONGEST_NAME].encode() for name in names)
         return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
 
-    def _spells(self, key: int, name: bytes) -> bool:
-        """Whether a key is this name; its length and characters are close together, so read at once. Raises `Torn`."""
-        head = self.read(key + 16, 8)
-        return int.from_bytes(head, "little") == len(name) and self.read(key + self._layout.text, len(name)) == name
+    def _spelled(self, key: int, names: Collection[bytes]) -> bytes | None:
+        """Which of these names a key is; its length and characters are close together, so read at once. Raises `Torn`."""
+        length = int.from_bytes(self.read(key + 16, 8), "little")
+        alike = [name for name in names if len(name) == length]
+        text = self.read(key + self._layout.text, length) if alike else b""
+        return text if text in alike else None
 
     def pairs(self, dictionary: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int]]:
         """(key, value) of a dictionary. Raises `Torn`, also if it has more keys than `most`."""
