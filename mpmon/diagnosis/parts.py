@@ -181,7 +181,7 @@ def part(stuck: StuckSet) -> Part | None:
         return None
     if is_outside(stuck) or is_at_exit(stuck) or is_other_program(stuck):
         return None
-    child = stuck.kind() == "process" and not stuck.is_goal
+    child = stuck.kind() in ("process", "subprocess") and not stuck.is_goal
     for_worker = any(stuck.job.role(key[0]).kind in WORKERS for key in stuck.closed.path)
     told = stuck.root is not None and stuck.job.was_asked_to_end(stuck.root)
     if stuck.context() in SERVED or for_worker or child or told or is_asked(stuck):

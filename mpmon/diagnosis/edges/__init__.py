@@ -53,7 +53,7 @@ from mpmon.diagnosis.edges.threads import (
     thread_lock,
 )
 from mpmon.diagnosis.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.graph import Absent, Basis, Exited, External, Node, NoReleaser, Status, Target, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
@@ -87,8 +87,7 @@ def _stands_beside(job: JobState, found: Node) -> bool:
     key = found.key
     if found.status is Status.LEAF:
         return key[0] != key[1] and job.motion(key) is Motion.POLLING and job.tests(key) == ()
-    outside = found.edge is not None and all(isinstance(target, External | Exited) for target in found.edge.targets)
-    return outside and any(item.listens for item in job.waits_on(key))
+    return found.edge is not None and any(item.listens for item in job.waits_on(key))
 
 
 def _node(job: JobState, key: ThreadKey) -> Node:

@@ -78,17 +78,18 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], evidence: str) -> WaitEdge | None:
-    """For a server that only the job knows, and one of whose clients crashed: that client, as well as all that may yet connect
-    or start another one; `None` if none crashed.
+    """For a server that only the job knows: its clients, which may ask once more, those that may yet connect or start another
+    client, and those that crashed.
     """
     if not objects or not all(item.listens and is_private(job, item) for item in objects):
         return None
     gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status]
-    connected = {asks[0] for item in objects for asks in askers(job, item)}
+    asking = [other for item in objects for other in askers(job, item) if other[0] != key[0]]
+    connected = {pid for pid, _ in asking}
     may_connect = [(pid, pid) for pid in job.children.get(key[0], ()) if job.is_alive(pid) and pid not in connected]
     # Without its own threads at work nobody would start the one that crashed again.
-    targets = (*gone, *may_connect, *job.others_at_work(key))
-    return WaitEdge(targets, words="a connection", evidence=evidence) if gone else None
+    targets = (*gone, *([] if gone else asking), *may_connect, *job.others_at_work(key))
+    return WaitEdge(targets, words="a connection", evidence=evidence) if targets else None
 
 
 def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:

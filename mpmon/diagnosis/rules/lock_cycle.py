@@ -154,14 +154,23 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
         return None
     holder, others = kept
     name, needing = stuck.job.role(holder[0]).name, several([stuck.job.role(key[0]).name for key in others])
-    does = f"only {needing} could make" if waits_for_room(stuck.job, holder) else f"{needing} must enter"
     return Match(
         summary=f"{name} holds a lock that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
-        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {does}",
+        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {_needed(stuck, holder, needing)}",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting for the others.",),
         certainty=Certainty.LIKELY,
     )
+
+
+def _needed(stuck: StuckSet, holder: ThreadKey, needing: str) -> str:
+    """What the holder of the lock needs of those who need the lock."""
+    if waits_for_room(stuck.job, holder):
+        return f"only {needing} could make"
+    if stuck.wait_state(holder).kind not in (Wait.QUEUE_GET, Wait.PIPE_READ):
+        return f"{needing} must enter"
+    sends = any(not _needs_lock_of(stuck, key, holder) for key in stuck.targets(holder) if isinstance(key, tuple))
+    return f"{needing}{' and others' if sends else ''} could send"
 
 
 def _kept_in_collective(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:
