@@ -76,6 +76,7 @@ class Absent(Enum):
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
     NOT_SENT = "an item that stays in the process that put it, which has no thread that would send it"
+    ANSWER_TAKEN = "an item that a process took which has ended, and which was meant for this one"
     NOT_WOKEN = "a wake-up of an event loop that has something to run"
     NOT_BEGUN = "a task of a library, all of whose workers wait for work"
     WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"

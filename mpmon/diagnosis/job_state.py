@@ -245,7 +245,12 @@ class JobState(SnapshotIndex):
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
         # A loop that tests a plain flag, as in `while running: time.sleep(1)`, is ended by a signal handler.
-        flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row and not self.acts(key)
+        flag = (
+            bool(tests)
+            and all(name == "?" or name.startswith(".") for name in tests)
+            and not row
+            and not self.acts(key)
+        )
         told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
         stays = in_call or (tests == () and not self.acts(key)) or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))

@@ -206,7 +206,9 @@ def is_other_program(stuck: StuckSet) -> bool:
     return in_file and stuck.root not in stuck.job.stacks
 
 
-_LOST = frozenset({Absent.ITEM_LOST, Absent.NOT_SENT, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
+_LOST = frozenset({
+    Absent.ITEM_LOST, Absent.NOT_SENT, Absent.ANSWER_TAKEN, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS,
+})  # fmt: skip
 """Reasons that concern a pool's workers, wherever the pool's caller waits."""
 
 

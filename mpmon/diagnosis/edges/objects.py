@@ -9,6 +9,7 @@ import msgspec
 from mpmon.diagnosis.edges.connections import askers, awaited, connection_words, is_private, servers, waits_inside
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
+from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -46,6 +47,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
     if not writes and (keeper := _keeps_items(job, key, objects)):
         return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
+    if not writes and (nobody := taken_by_ended(job, key, objects)):
+        return WaitEdge((nobody,), words=words, evidence=nobody.why)
     # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
     if dead and not writes and (asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects)):
         dead = [gone for gone in dead if gone.status]

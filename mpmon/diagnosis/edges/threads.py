@@ -220,7 +220,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    asking = _who_asks(job, key[0]) if job.wait_state(key).kind in _MAY_BE_ASKED else ()
+    asking = job.of(_Askers).of(key[0]) if job.wait_state(key).kind in _MAY_BE_ASKED else ()
     if _CLIENT in asking:
         return WaitEdge((*others, *asking), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
@@ -294,16 +294,29 @@ _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 """Waits, for an item or an event, that may be ended by a thread handling the next incoming request."""
 
 
-def _who_asks(job: JobState, pid: int) -> tuple[Target, ...]:
-    """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: who may ask
-    for one. Of a server that only the job knows these are its clients, else somebody who is not of the job.
-    """
-    accepting = [key for key in job.accepting.get(pid, ()) if not in_call(job.stacks.get(key), SERVES_ITSELF)]
-    idle = (key for key in accepting if job.wait_state(key).idle)
-    listeners = [item for key in idle for item in job.waits_on(key) if item.listens]
-    if not all(is_private(job, item) for item in listeners):
-        return (_CLIENT,)
-    return tuple(key for item in listeners for key in askers(job, item) if key[0] != pid)
+class _Askers:
+    """Who may ask a process for something, found once for all its threads: `job.of(_Askers)`."""
+
+    def __init__(self, job: JobState) -> None:
+        self._job = job
+        self._found: dict[int, tuple[Target, ...]] = {}
+
+    def of(self, pid: int) -> tuple[Target, ...]:
+        """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: of a server
+        that only the job knows its clients, else somebody who is not of the job.
+        """
+        if pid not in self._found:
+            self._found[pid] = self._search(pid)
+        return self._found[pid]
+
+    def _search(self, pid: int) -> tuple[Target, ...]:
+        job = self._job
+        accepting = [key for key in job.accepting.get(pid, ()) if not in_call(job.stacks.get(key), SERVES_ITSELF)]
+        idle = (key for key in accepting if job.wait_state(key).idle)
+        listeners = [item for key in idle for item in job.waits_on(key) if item.listens]
+        if not all(is_private(job, item) for item in listeners):
+            return (_CLIENT,)
+        return tuple(key for item in listeners for key in askers(job, item) if key[0] != pid)
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:

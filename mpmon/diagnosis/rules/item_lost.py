@@ -42,6 +42,9 @@ _ADVICE = {
         "If a library replaces threads by tasks of its own (gevent.monkey.patch_all), let it leave threads alone (thread=False).",
         "Or use SimpleQueue or a Pipe, which send in the calling thread.",
     ),
+    Absent.ANSWER_TAKEN: (
+        "Give each process a queue of its own for the answers, or let it put back what is not meant for it before it ends.",
+    ),
     Absent.NOT_WOKEN: (
         "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",
         "PYTHONASYNCIODEBUG=1 turns a direct call, which does not wake the loop, into an error.",
