@@ -72,14 +72,14 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
 
 def _on_the_way(stuck: StuckSet) -> str:
     """What lies in the queues that the members use."""
-    pids = {pid for pid, _ in stuck.closed.members}
-    used = [
+    job, pids = stuck.job, {pid for pid, _ in stuck.closed.members}
+    full = [
         row
-        for row in stuck.job.snapshot.queues
-        if pids & {handle.pid for handle in stuck.job.holders.get(row.object, ())}
+        for row in job.snapshot.queues
+        if row.items and any(at.pid in pids for at in job.holders.get(row.object, ()))
     ]
-    left = [f"{row.items} item{'s' * (row.items > 1)} that lie in a queue ({row.object})" for row in used if row.items]
-    return f"nobody takes {several(left)}" if left else "nothing is on its way"
+    left = several([f"{row.items} in {row.object}" for row in full])
+    return f"nobody takes the items that lie in a queue ({left})" if full else "nothing is on its way"
 
 
 def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -70,7 +70,7 @@ class Children:
 
     def search_started(self, runtime: Runtime) -> None:
         """Look through the children that multiprocessing has started. Raises `Torn`."""
-        for names in names_of_all(self._objects, runtime, STARTED).values():
+        for names in names_of_all(self._objects, runtime, STARTED):
             started = self._objects.named(names, b"_children", MOST_NAMES)
             for thing in islice(set_items(self._objects, started), MOST_OBJECTS) if started else ():
                 self._note_process(thing)

@@ -19,22 +19,30 @@ def names_of(objects: Objects, runtime: Runtime, module: bytes) -> int | None:
     Raises:
         Torn: it cannot be followed.
     """
-    return names_of_all(objects, runtime, (module,)).get(module)
+    found = _imported(objects, runtime, (module,)).get(module)
+    if not found:
+        return None
+    if objects.type_name(found) != b"module":
+        raise Torn
+    return objects.word(found + NAMESPACE)
 
 
-def names_of_all(objects: Objects, runtime: Runtime, modules: Collection[bytes]) -> dict[bytes, int]:
-    """The dictionaries of the names of those of these modules that were imported.
+def names_of_all(objects: Objects, runtime: Runtime, modules: Collection[bytes]) -> list[int]:
+    """The dictionaries of the names of those of these modules that were imported and are plain modules.
 
     Raises:
-        Torn: one cannot be followed.
+        Torn: they cannot be followed.
     """
+    found = _imported(objects, runtime, modules).values()
+    return [objects.word(module + NAMESPACE) for module in found if module and objects.type_name(module) == b"module"]
+
+
+def _imported(objects: Objects, runtime: Runtime, modules: Collection[bytes]) -> dict[bytes, int]:
+    """Those of these modules that are in `sys.modules`, found in one pass. Raises `Torn`."""
     if runtime.layout.modules is None:
         raise Torn
     interpreter = objects.word(runtime.address + runtime.layout.interpreters)
-    imported = objects.word(interpreter + runtime.layout.modules)
-    if objects.type_name(imported) != b"dict":
+    found = objects.word(interpreter + runtime.layout.modules)
+    if objects.type_name(found) != b"dict":
         raise Torn
-    found = {name: module for name, module in objects.all_named(imported, modules, MOST_MODULES).items() if module}
-    if any(objects.type_name(module) != b"module" for module in found.values()):
-        raise Torn
-    return {name: objects.word(module + NAMESPACE) for name, module in found.items()}
+    return objects.all_named(found, modules, MOST_MODULES)
