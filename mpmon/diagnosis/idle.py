@@ -47,7 +47,7 @@ def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
     """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
-    others = [(pid, pid) for pid in job.processes if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
+    others = [(pid, pid) for pid in job.processes if job.may_act(pid)]
     # A non-Python program that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not is_server(job, key)]

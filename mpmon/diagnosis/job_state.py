@@ -462,7 +462,7 @@ class JobState(SnapshotIndex):
     @cached_property
     def at_work(self) -> frozenset[int]:
         """Processes whose main thread makes progress or computes, and does more than poll or monitor others."""
-        alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
+        alive = [pid for pid in self.processes if self.may_act(pid)]
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
             and (self.wait_state((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))

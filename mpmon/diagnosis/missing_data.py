@@ -15,7 +15,6 @@ from mpmon.diagnosis.findings import Unchecked
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.roles import HELPERS
 from mpmon.model import NOT_PYTHON, Blocked, Unknown
 
 FACTS: dict[str, str] = {
@@ -46,7 +45,7 @@ def gaps(job: JobState) -> dict[int, Gap]:
     """By pid, for living processes other than mere helpers."""
     found = job.memory.same("gaps", _gaps, job.snapshot.unknowns, job.snapshot.blocked)
     return {
-        pid: gap for pid, gap in found.items() if job.is_alive(pid) and job.role(pid).kind not in HELPERS
+        pid: gap for pid, gap in found.items() if job.may_act(pid)
     }  # fmt: skip
 
 

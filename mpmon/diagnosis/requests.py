@@ -11,7 +11,6 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import may_answer
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
-from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import Frame
 
@@ -95,7 +94,7 @@ def lost_work(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Close
         return []
     others: list[ThreadKey] = []
     for pid in job.processes:
-        if job.is_alive(pid) and job.role(pid).kind not in HELPERS:
+        if job.may_act(pid):
             working = [key for key in job.working_threads(pid) if key not in goals]
             if any(_gets_on(job, graph, key) for key in working):
                 return []

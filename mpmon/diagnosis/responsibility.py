@@ -42,7 +42,7 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
-from mpmon.diagnosis.edges.objects import asked
+from mpmon.diagnosis.edges.messages import asked
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Suspect

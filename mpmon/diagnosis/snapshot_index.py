@@ -14,7 +14,7 @@ from mpmon.diagnosis.history import History, ThreadHistory, ThreadKey
 from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.natives import NativeFact, native_fact
-from mpmon.diagnosis.roles import Role, given_name, named_process
+from mpmon.diagnosis.roles import HELPERS, Role, given_name, named_process
 from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
     NAMELESS_CALLS,
@@ -87,6 +87,10 @@ class SnapshotIndex:
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
         return pid in self.processes and not self.processes[pid].ended
+
+    def may_act(self, pid: int) -> bool:
+        """Alive, and not one of the helpers that only serve others, such as a resource tracker."""
+        return self.is_alive(pid) and self.role(pid).kind not in HELPERS
 
     @cached_property
     def zombies(self) -> list[int]:

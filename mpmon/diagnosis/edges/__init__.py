@@ -3,11 +3,12 @@
 Every function returns the targets that could end the wait. Too many targets make mpmon cautious (any of them may end the
 wait), too few make it wrong, so the set is narrowed only by facts: who holds the other end, who is idle, who has exited.
 
-Modules: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (the server of a
-socket, a manager's clients), `threads` (inside one process), `natives` (native threads), `ends` (joins, exit), `output` (of
-a subprocess), `polls` (conditions that a polling loop tests), `ranks` (collectives, rendezvous, keys of the store),
-`file_servers` (file systems that do not respond), `tasks` (user code that any library runs), `loops` (asyncio tasks),
-`remote` (torch's RPC), `dead` (exited processes), `hidden` (unreadable processes).
+Modules: `servants` (DataLoader, pools), `messages` (pipes, queues, sockets), `semaphores` (locks and permits between
+processes), `file_locks`, `taken` (items that another process took), `connections` (the server of a socket, a manager's
+clients), `threads` (inside one process), `natives` (native threads), `ends` (joins, exit), `output` (of a subprocess), `polls`
+(conditions that a polling loop tests), `ranks` (collectives, rendezvous, keys of the store), `file_servers` (file systems that
+do not respond), `tasks` (user code that any library runs), `loops` (asyncio tasks), `remote` (torch's RPC), `dead` (exited
+processes), `hidden` (unreadable processes).
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ from mpmon.diagnosis.edges.ends import (
     end_of_thread,
     launched_ranks,
 )
+from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.file_servers import file_server
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.loops import stuck_loop
+from mpmon.diagnosis.edges.messages import left_unread, message
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
-from mpmon.diagnosis.edges.objects import file_lock, left_unread, message, queue_item, semaphore
 from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
+from mpmon.diagnosis.edges.semaphores import queue_item, semaphore
 from mpmon.diagnosis.edges.servants import (
     end_or_callback,
     event_loop,

@@ -143,7 +143,7 @@ def _perhaps_on_other_machines(job: JobState, item: KernelObject, asks: ThreadKe
     for process in job.snapshot.processes:
         names = job.held_by.get(process.pid, frozenset()) if process.host != here else ()
         unknown = any(name.startswith("socket:") and name not in job.objects for name in names)
-        if unknown and job.is_alive(process.pid) and job.role(process.pid).kind not in HELPERS:
+        if unknown and job.may_act(process.pid):
             yield process.pid, process.pid
 
 
@@ -359,7 +359,7 @@ def _family(job: JobState, manager: int) -> list[int]:
     found = [parent] if parent in job.processes else []
     for pid in found:
         found += [child for child in job.children.get(pid, ()) if child not in found]
-    living = [pid for pid in found if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
+    living = [pid for pid in found if job.may_act(pid)]
     return [pid for pid in living if not job.is_foreign(pid)]
 
 

@@ -107,7 +107,7 @@ def end_of_interpreter(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A launcher waits until every rank has ended."""
-    children = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS and job.is_alive(pid)]
+    children = [pid for pid in job.clients.get(key[0], ()) if job.may_act(pid)]
     if not children:
         return None
     return WaitEdge(tuple((pid, pid) for pid in children), every=True, words="its ranks to exit")

@@ -37,7 +37,7 @@ def with_unread(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     if not job.without_handles or edge.every or job.wait_state(key).kind not in _BY_HOLDERS:
         return edge
     unread = sorted(job.without_handles - {key[0]})
-    others = [pid for pid in unread if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
+    others = [pid for pid in unread if job.may_act(pid)]
     if not others:
         return edge
     known = (_unsure(target) for target in edge.targets if not isinstance(target, NoReleaser))

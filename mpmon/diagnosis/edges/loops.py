@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.objects import has_mail, other_ends
+from mpmon.diagnosis.edges.messages import has_mail, other_ends
 from mpmon.diagnosis.edges.servants import executor_threads
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge

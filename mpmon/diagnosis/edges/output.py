@@ -8,7 +8,7 @@ in the background has the pipe open too, unless its own output was redirected.
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.ends import end_of_process
-from mpmon.diagnosis.edges.objects import has_mail
+from mpmon.diagnosis.edges.messages import has_mail
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several

@@ -11,7 +11,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.roles import HELPERS, called, target_of
+from mpmon.diagnosis.roles import called, target_of
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
 from mpmon.diagnosis.world import LOOPBACK
@@ -364,7 +364,7 @@ def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     dead = dead_relatives(job, key[0], certain=False)
     clients = {*job.ranks, *job.store_servers, job.processes[key[0]].ppid} - {key[0]}
-    alive = tuple((pid, pid) for pid in sorted(clients) if job.is_alive(pid) and job.role(pid).kind not in HELPERS)
+    alive = tuple((pid, pid) for pid in sorted(clients) if job.may_act(pid))
     outside = job.world.outside(job.world.elsewhere)
     if not alive and not dead and not outside:
         return WaitEdge(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.edges.dead import gone_children, replaced
+from mpmon.diagnosis.edges.messages import has_mail, message, other_ends
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
-from mpmon.diagnosis.edges.objects import has_mail, message, other_ends
 from mpmon.diagnosis.edges.output import end_or_output
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.event_loops import EventLoops
@@ -228,7 +228,7 @@ def _has_children(job: JobState, pid: int) -> bool:
     """Some child is alive that may be a worker, or may become one once it has imported what it needs."""
     # A fork server makes the workers of its client.
     children = {*job.children.get(pid, ()), *job.clients.get(pid, ())}
-    return any(job.is_alive(child) and job.role(child).kind not in HELPERS for child in children)
+    return any(job.may_act(child) for child in children)
 
 
 def _runs_tasks(job: JobState, key: ThreadKey) -> bool:

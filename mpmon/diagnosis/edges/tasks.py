@@ -99,7 +99,7 @@ def _may_run_it(job: JobState, pid: int, key: ThreadKey) -> bool:
     life = job.history.life(job.processes[pid])
     busy = life is not None and len(life.busy_at) == LEAST_SIGNS and life.busy_at[0] > job.now - IDLE_S
     unread = (pid, pid) not in job.stacks or job.motion((pid, pid)) is Motion.UNKNOWN
-    other = pid != key[0] and job.is_alive(pid) and not job.is_foreign(pid) and job.role(pid).kind not in HELPERS
+    other = pid != key[0] and job.may_act(pid) and not job.is_foreign(pid)
     return busy or (other and unread)
 
 

@@ -1,0 +1,359 @@
+"""Waits for data, or for room for it: pipes, queues, sockets, and what lies at their other ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mpmon.diagnosis.edges.connections import askers, awaited, connection_words, is_private, servers, waits_inside
+from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.ends import exits
+from mpmon.diagnosis.edges.taken import taken_by_ended
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.ticking import only_ticks
+from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
+from mpmon.diagnosis.waits import Wait
+from mpmon.model import KernelObject, QueueState
+from mpmon.numerals import numeral
+
+QUEUES_FILE = "multiprocessing/queues.py"
+
+
+def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """The processes that have the other end of the pipe or socket, or of each object in a poll."""
+    if has_mail(job, key):
+        return None
+    objects = awaited(job, key)
+    if any(item.kind == "inotify" for item in objects):
+        return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
+    writes = bool((row := job.blocked.get(key)) and row.writes)
+    ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
+    ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
+    words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
+    pipe = next((item for item in objects if item.kind == "pipe"), None)
+    mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
+    strangers = _strangers(job, objects, writes=writes)
+    # If only external processes have the other end, exited relatives had no part in it.
+    dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if not writes and (keeper := _keeps_items(job, key, objects)):
+        return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
+    if not writes and (nobody := taken_by_ended(job, key, objects)):
+        return WaitEdge((nobody,), words=words, evidence=nobody.why)
+    # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
+    if dead and not writes and (asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects)):
+        dead = [gone for gone in dead if gone.status]
+    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
+        why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
+        edge = NoReleaser(why, (key[0],), Absent.OWN_END)
+        return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
+    if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
+        return edge
+    if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence)):
+        return edge
+    if job.wait_state(key).kind is Wait.SOCKET and ends and not writes:
+        words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
+    if ends or dead or strangers:
+        basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
+        return WaitEdge((*ends, *dead, *strangers), basis=basis, of_data=not writes, words=words, evidence=evidence)
+    if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
+        only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
+        return WaitEdge(own, of_data=not writes, words=words, evidence=only)
+    if pipe:
+        why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
+        return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+    pause = pause_s(job.blocked.get(key))
+    if pause is not None and pause > RETRY_S:
+        # A timed wait for an external process may legitimately last for as long as its limit.
+        return None
+    if edge := _private_accept(job, key, objects, evidence):
+        return edge
+    return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], evidence: str) -> WaitEdge | None:
+    """For a server that only the job knows: its clients, which may ask once more, those that may yet connect or start another
+    client, and those that crashed.
+    """
+    if not objects or not all(item.listens and is_private(job, item) for item in objects):
+        return None
+    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status]
+    asking = [other for item in objects for other in askers(job, item) if other[0] != key[0]]
+    connected = {pid for pid, _ in asking}
+    may_connect = [(pid, pid) for pid in job.children.get(key[0], ()) if job.is_alive(pid) and pid not in connected]
+    # Without its own threads at work nobody would start the one that crashed again.
+    targets = (*gone, *([] if gone else asking), *may_connect, *job.others_at_work(key))
+    return WaitEdge(targets, words="a connection", evidence=evidence) if targets else None
+
+
+def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:
+    """For ends of which none ever acts."""
+    if not ends or not all(_never_acts(job, end) for end in ends):
+        return None
+    pids = tuple(dict.fromkeys(pid for pid, _ in ends))
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
+    why = f"no thread of {names} is left that could: the main thread stays for ever in a loop that only sleeps and reports"
+    return WaitEdge((NoReleaser(why, pids, Absent.THREAD_ENDED),), words=words, evidence=evidence or why)
+
+
+def _never_acts(job: JobState, key: ThreadKey) -> bool:
+    """The thread sleeps for ever, and so do all others of its process that do anything."""
+    if not job.only_sleeps(key):
+        return False
+    return all(job.only_sleeps(other) for other in (*job.others_at_work(key), *job.natives_at_work(key[0])))
+
+
+def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
+    """For a non-Python program that reads its standard input until end of file: its parent has closed the writing end, but
+    siblings inherited it at their fork, keep it open, and only wake from time to time.
+    """
+    row, parent = job.blocked.get(key), job.processes[key[0]].ppid
+    if row is None or row.args[:1] != (0,) or row.writes or not job.is_foreign(key[0]) or strangers or not ends:
+        return None
+    if any(job.processes[pid].ppid != parent or not job.processes[pid].forked for pid, _ in ends):
+        return None
+    if not all(job.motion(end) is Motion.POLLING and pause_s(job.blocked.get(end)) is not None for end in ends):
+        return None
+    heirs = tuple(pid for pid, _ in ends)
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in heirs])
+    why = f"only {names} {'has' if len(heirs) == 1 else 'have'} the other end of its standard input, since the fork"
+    words = job.wait_state(key).words
+    return WaitEdge((NoReleaser(why, heirs, Absent.INHERITED),), words=words, evidence=why)
+
+
+def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
+    """The object is the pipe of a queue whose ended processes, by the ledgers of the living, took more items than they put:
+    they were its readers, so the missing items were not theirs to put.
+    """
+    return any(queue.by_ended is not None and queue.by_ended < 0 for queue in _queues(job, objects))
+
+
+def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject]) -> NoReleaser | None:
+    """Items of the queue are still in the memory of the process that put them, which has no feeder thread to send them: a
+    library such as gevent has replaced threads by something that runs only while the program waits in the library.
+    """
+    for queue in _queues(job, objects):
+        alive = [pid for pid in queue.putters if pid != key[0] and job.is_alive(pid)]
+        if not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
+            continue
+        readers = {pid for (pid, _), row in job.blocked.items() if queue.object in row.waits_on and not row.writes}
+        others = {row.pid for row in job.holders.get(queue.object, ()) if row.writes} - {
+            alive[0],
+            *readers,
+            *queue.getters,
+        }
+        if others:
+            # One that has put nothing so far may yet do so.
+            continue
+        stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
+        if job.has_frames(alive[0]) and not any(stack and has(stack, QUEUES_FILE, ("_feed",)) for stack in stacks):
+            count = f"{queue.items} item{'s' * (queue.items > 1)}"
+            why = f"{count} that {job.role(alive[0]).name} put are still in its memory, and it has no thread that would send them"
+            return NoReleaser(why, (alive[0],), Absent.NOT_SENT)
+    return None
+
+
+def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[ThreadKey]:
+    """Of those who may send what a thread waits for, the ones that are seen to be meant to: for a queue, those that have put
+    into it; for a connection, those that wait for items of a queue into which the thread's process puts, or whose
+    process reads a pipe that only the thread's process writes. The others have merely inherited it, or may act for these.
+    """
+    others = [end for end in ends if end[0] != key[0]]
+    if not others:
+        return []
+    put = _putters(job, job.waits_on(key))
+    if put is not None:
+        return [end for end in others if end[0] in put]
+    return [
+        end for end in others if key[0] in (_putters(job, job.waits_on(end)) or ()) or _serves_only(job, end[0], key[0])
+    ]
+
+
+def _serves_only(job: JobState, pid: int, client: int) -> bool:
+    """A thread of the process reads a pipe whose writing end only the client has, such as the standard input of a subprocess."""
+    for key in job.threads(pid):
+        row, pipes = job.blocked.get(key), [item for item in job.waits_on(key) if item.kind == "pipe"]
+        writers = {handle.pid for item in pipes for handle in job.holders.get(item.id, ()) if handle.writes}
+        if row is not None and not row.writes and writers == {client}:
+            return True
+    return False
+
+
+def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
+    """Who was seen to put into the queue that one of these is the pipe of; `None` if none is that of a queue."""
+    rows = _queues(job, objects)
+    return frozenset(pid for queue in rows for pid in queue.putters) if rows else None
+
+
+def _queues(job: JobState, objects: Iterable[KernelObject]) -> list[QueueState]:
+    """The queues that some of these are the pipes of."""
+    return [queue for item in objects if (queue := job.queues.get(item.id))]
+
+
+def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
+    """The thread reads a pipe whose writing end its own process has, and no other thread of it could write. Queues are
+    excluded: their users all have both ends.
+    """
+    row, stack = job.blocked.get(key), job.stacks.get(key)
+    of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
+    own = any(handle.pid == key[0] and handle.writes for handle in job.holders.get(pipe.id, ()))
+    return own and not of_queue and not job.others_at_work(key) and not (row and row.writes)
+
+
+def _own_threads(job: JobState, key: ThreadKey, pipe: KernelObject, *, writes: bool) -> tuple[ThreadKey, ...]:
+    """The other threads of a process that itself has the other end of the pipe: any that does more than tick may use or close
+    it.
+    """
+    rows = (row for row in job.holders.get(pipe.id, ()) if row.pid == key[0] and (row.reads if writes else row.writes))
+    return tuple(other for other in job.others_at_work(key) if not only_ticks(job, other)) if any(rows) else ()
+
+
+def _strangers(job: JobState, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
+    """The processes outside the job that have the other end."""
+    rows = [row for item in objects for row in job.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
+    return [External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in rows)]
+
+
+def _is_named(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
+    """The kernel names the processes at the other end, and each has only one thread that could act."""
+    named = _threads(ends)
+    alone = all(_acts_alone(job, key, end) for end in named) and not _others_have(job, key, objects, named)
+    known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
+    return bool(ends) and alone and known
+
+
+def _others_have(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
+    """Further living processes have the socket's other end, by a fork for instance, and might use it."""
+    pids = {handle.pid for item in objects for handle in job.holders.get(item.peer or "", ())}
+    return any(job.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
+
+
+def _acts_alone(job: JobState, key: ThreadKey, end: ThreadKey) -> bool:
+    """No other thread of the target's process could act instead; a non-Python process must be single-threaded."""
+    if end[0] == key[0]:
+        return not [other for other in job.others_at_work(end) if other != key]
+    if job.is_foreign(end[0]):
+        return job.processes[end[0]].threads == 1
+    return not job.others_at_work(end)
+
+
+def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
+    return [target for target in ends if isinstance(target, tuple)]
+
+
+def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
+    """The socket's other end is open only in the waiter's own process: the process it was meant for is gone."""
+    pids = {handle.pid for handle in job.holders.get(item.peer or "", ())}
+    return item.kind == "socket" and pids == {key[0]}
+
+
+def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+    """The targets that could end a wait for one object."""
+    if item.kind == "process":
+        number = numeral(item.id.partition(":")[2])
+        yield from exits(job, [] if number is None else [number])
+        return
+    if item.kind == "socket":
+        yield from servers(job, item, key)
+        return
+    if item.kind == "terminal" and not writes and (typists := job.typists.get(item.id)):
+        yield from typists
+        return
+    far = item.peer if item.kind == "pty" and item.peer else item.id
+    if item.kind == "terminal" and writes:
+        far = f"pty:{item.id.rpartition('/')[2]}"
+    for handle in job.holders.get(far, ()):
+        helps = handle.reads if writes else handle.writes and not _never_puts(job, handle.pid, item)
+        if handle.pid != key[0] and helps and job.may_act(handle.pid):
+            yield from _hands(job, key, handle.pid)
+        elif helps and job.role(handle.pid).kind == "forkserver":
+            # A fork server has that pipe only to report the exit status of its children (forkserver.py).
+            yield from exits(job, job.children.get(handle.pid, ()))
+
+
+def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
+    """The process has inherited a queue into which others put, has never put anything, and only sleeps in a loop without an
+    exit, such as one that reports or looks after something.
+    """
+    # Hardly any process is in such a loop, while a queue may have a thousand heirs.
+    if job.tests((pid, pid)) != () or job.wait_state((pid, pid)).kind is not Wait.SLEEP:
+        return False
+    queue = job.queues.get(item.id)
+    return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}
+
+
+def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
+    """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began and
+    now wait for another process again.
+    """
+    first = acting_thread(job, pid)
+    yield first
+    waiter = job.thread_history(key)
+    for other in job.others_at_work(first) if first[1] == pid else ():
+        past = job.thread_history(other)
+        in_vain = past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and not waits_inside(job, other)
+        if not in_vain and job.motion(other) is not Motion.POLLING and not _serves_library(job, other, key):
+            yield other
+
+
+def _serves_library(job: JobState, key: ThreadKey, waiter: ThreadKey) -> bool:
+    """The thread is a library's own, which transfers only the library's data, and the waiter does not use that library."""
+    packages = job.shape(key).serves
+    of_waiter = job.shape(waiter)
+    return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
+
+
+def acting_thread(job: JobState, pid: int) -> ThreadKey:
+    """The thread of a process that would act on the pipe: a feeder thread blocked while sending, else the main thread."""
+    for other in job.threads(pid):
+        stack = job.stacks.get(other)
+        if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+            return other
+    return pid, pid
+
+
+def has_mail(job: JobState, key: ThreadKey) -> bool:
+    """Bytes to read, or a connection to accept, are already pending, so the thread is about to continue."""
+    row = job.blocked.get(key)
+    if row is None or row.writes:
+        return False
+    return any(item.fill and item.id not in row.once for item in job.waits_on(key) if item.kind in _WITH_MAIL)
+
+
+def left_unread(job: JobState, key: ThreadKey) -> KernelObject | None:
+    """Data of another process that a poll was woken for once, and that was not read to its end: nothing wakes it for the rest."""
+    row = job.blocked.get(key)
+    if row is None or not row.once or key not in job.stacks or job.motion(key) is not Motion.NOT_SCHEDULED:
+        return None
+    left = (item for item in job.waits_on(key) if item.id in row.once and item.fill and not item.listens)
+    return next((item for item in left if _is_asked_for(job, item.peer)), None)
+
+
+def _is_asked_for(job: JobState, peer: str | None) -> bool:
+    """A thread waits at the other end of a connection."""
+    return peer is not None and any(peer in row.waits_on for row in job.blocked.values())
+
+
+_WITH_MAIL = frozenset({"pipe", "socket", "eventfd"})
+
+
+def _object_words(job: JobState, items: list[KernelObject], *, writes: bool) -> str:
+    for item in items:
+        if item.kind == "pipe" and item.fill is not None:
+            return f"{item.id} holds {item.fill} of {item.capacity} bytes"
+        if words := connection_words(job, item, writes=writes):
+            return words
+    return ""
+
+
+def _outside_words(items: list[KernelObject]) -> str:
+    for item in items:
+        if item.kind == "socket" and item.path:
+            return item.path
+        if item.kind == "terminal":
+            return "a person at the terminal"
+    return "something outside the job"
