@@ -44,8 +44,15 @@ def looks(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Looks]:
 
 
 def helpers() -> list[psutil.Process]:
-    """Those this test has started and that are not gone."""
-    return [child for child in psutil.Process().children() if any(HELPER in word for word in child.cmdline())]
+    """The helper processes of this process that are alive; whatever another test left as a zombie is none."""
+    return [child for child in psutil.Process().children() if any(HELPER in word for word in command_of(child))]
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def ends_for_good(looks: Looks) -> None:
