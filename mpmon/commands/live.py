@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
 
     from mpmon.alarm import Alarm
     from mpmon.probes.files import Proc
@@ -137,16 +138,22 @@ def _proc() -> Proc:
 
 def watch(given: Namespace, pid: int) -> int:
     """Watch the job under a pid as the options say; the exit status."""
-    with extras(given) as found:
-        return watch_with(given, pid, found)
+    sink = show.sink(given)
+    # The picture comes first: what the extras need takes longer to import than a glance at the job.
+    with _first_frame(given, pid, sink), extras(given) as found:
+        return show.show(given, looks(given, pid, found, sink), sink)
 
 
 def watch_with(given: Namespace, pid: int, found: Extras) -> int:
     """The same with existing extras."""
     sink = show.sink(given)
-    on_terminal = sink == "screen" and not show.in_browser()
-    with show.first_frame(given, pid) if on_terminal else nullcontext():
+    with _first_frame(given, pid, sink):
         return show.show(given, looks(given, pid, found, sink), sink)
+
+
+def _first_frame(given: Namespace, pid: int, sink: show.Sink) -> AbstractContextManager[None]:
+    on_terminal = sink == "screen" and not show.in_browser()
+    return show.first_frame(given, pid) if on_terminal else nullcontext()
 
 
 def _flight_recorder(sources: list[str], proc: Proc) -> FlightRecorder:
@@ -194,11 +201,11 @@ def _nccl_ras(address: Address, clock: LiveClock) -> NcclRas:
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
     """The one place where it is decided which probes look at a job."""
+    from mpmon.probes.addresses import addresses
     from mpmon.probes.aside.hosted import hosted
     from mpmon.probes.figures import FiguresProbe
     from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
-    from mpmon.probes.machine import addresses
     from mpmon.probes.nvml.client import NvmlProbe
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler

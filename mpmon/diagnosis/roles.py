@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -109,15 +110,45 @@ def roles(
     """The role of every process, by pid. `known` are those of the previous round; an unchanged role is the same object."""
     by_pid = {process.pid: process for process in processes}
     mains, starters = _main_programs(processes, stacks, root_pid)
-    found: dict[int, Role] = {}
+    told = _Told({})
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
         names = thread_names.get(process.pid, frozenset())
         rows = stacks.get(process.pid, ())
-        role = _role(process, by_pid, rows, mains, found, names=names, given=given, starters=starters)
+        role = _role(process, by_pid, rows, mains, told, names=names, given=given, starters=starters)
         before = known.get(process.pid)
-        found[process.pid] = before if before and _holds(before, role) else role
+        told.add(process.pid, before if before and _holds(before, role) else role)
+    found = told.roles
     numbered = _numbered_ranks([row for row in processes if not row.ended], found, known)
     return {**found, **_told_apart(found), **numbered}
+
+
+class _Told:
+    """The roles of processes, and how many of those with the same parent are alike."""
+
+    def __init__(self, roles: dict[int, Role]) -> None:
+        self.roles = roles
+
+    def add(self, pid: int, role: Role) -> None:
+        """One more role."""
+        self._alike.update(_likeness(role))
+        self.roles[pid] = role
+
+    def of_kind(self, kind: str, parent: int | None) -> int:
+        """The number of children of a parent that are of a kind."""
+        return self._alike[parent, kind]
+
+    def nameless(self, parent: int | None) -> int:
+        """The number of children of a parent of which nothing else is known."""
+        return self._alike[parent, ""]
+
+    @cached_property
+    def _alike(self) -> Counter[tuple[int | None, str]]:
+        """By parent and kind, which is empty for the nameless."""
+        return Counter(row for role in self.roles.values() for row in _likeness(role))
+
+
+def _likeness(role: Role) -> tuple[tuple[int | None, str], ...]:
+    return ((role.parent, role.kind), (role.parent, "")) if role.nameless else ((role.parent, role.kind),)
 
 
 def _told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
@@ -187,10 +218,11 @@ def still_hold(
     """Whether the processes with new `stacks` keep their roles; if so, and `given` is unchanged, all other processes do too."""
     by_pid = {process.pid: process for process in processes}
     mains = frozenset(pid for pid, role in known.items() if role.kind == "main") or frozenset({root_pid})
+    told = _Told({**known})
     return all(
         pid in known
         and pid in by_pid
-        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, mains, known, names=thread_names[pid], given=given))
+        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, mains, told, names=thread_names[pid], given=given))
         for pid, rows in stacks.items()
     )
 
@@ -200,15 +232,15 @@ def _role(
     by_pid: Mapping[int, Process],
     stacks: Sequence[Stack],
     mains: frozenset[int],
-    others: Mapping[int, Role],
+    told: _Told,
     *,
     names: frozenset[str],
     given: GivenNames,
     starters: frozenset[int] = frozenset(),
 ) -> Role:
     main = next((stack for stack in stacks if stack.tid == process.pid), None)
-    parent = _client(process, by_pid, others)
-    reader = _Reader(process, main, by_pid.get(parent or 0), others, names, given=given)
+    parent = _client(process, by_pid, told.roles)
+    reader = _Reader(process, main, by_pid.get(parent or 0), told, names, given=given)
     return reader.starter() if process.pid in starters else reader.role(mains)
 
 
@@ -307,7 +339,7 @@ class _Reader:
         process: Process,
         stack: Stack | None,
         parent: Process | None,
-        others: Mapping[int, Role],
+        told: _Told,
         names: frozenset[str],
         *,
         given: GivenNames,
@@ -318,7 +350,7 @@ class _Reader:
         self.parent = parent.pid if parent else None
         self.parent_name = parent.name if parent else None
         self.parent_command = parent.cmdline if parent else None
-        self.others = others
+        self.told, self.others = told, told.roles
         self.thread_names = names
         self.given = given.get((parent.pid, process.pid)) if parent else None
         self.command = process.cmdline or ()
@@ -361,8 +393,7 @@ class _Reader:
         """By its number, else by its place among those that serve the same process."""
         guessed = number is None
         if guessed:
-            siblings = [role for role in self.others.values() if role.kind == kind and role.parent == self.parent]
-            number = str(len(siblings))
+            number = str(self.told.of_kind(kind, self.parent))
         return Role(
             name=f"{kind} {number}", kind=kind, rank=self._rank_of_parent(), parent=self.parent, guessed=guessed
         )
@@ -424,7 +455,7 @@ class _Reader:
             return named_process(self.given, self.parent, self._rank_of_parent())
         # A parent may have started within the same clock tick, and come later in the table.
         parent = "main" if self.parent in mains else (self.others.get(self.parent or 0) or _ANOTHER).name
-        alike = sum(role.nameless and role.parent == self.parent for role in self.others.values())
+        alike = self.told.nameless(self.parent)
         number = f" ({alike + 1})" if alike else ""
         return Role(
             name=f"child of {parent}{number}", kind="process",

@@ -84,6 +84,11 @@ class SnapshotIndex:
         """A rank left over when torchrun restarted the job, perhaps on another machine."""
         return pid in self.processes and self._starts.is_earlier(self.processes[pid])
 
+    @cached_property
+    def stopped(self) -> tuple[int, ...]:
+        """The living processes that a signal or a debugger has stopped."""
+        return tuple(pid for pid, row in self.processes.items() if row.stopped and not row.ended)
+
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
         return pid in self.processes and not self.processes[pid].ended

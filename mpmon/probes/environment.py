@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mpmon.model import Process
-from mpmon.probes.files import Proc
 from mpmon.probes.identity import Identity
 from mpmon.probes.standstill import patiently
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.model import Process
+    from mpmon.probes.files import Proc
 
 LIMIT = 2 << 20
 """Most bytes read. The arguments and the environment of a process share a quarter of its stack limit, 2 MiB of the

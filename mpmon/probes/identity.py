@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.model import Process
-from mpmon.probes.files import Proc
 from mpmon.probes.standstill import persistently
 from mpmon.probes.stat import Stat, boot_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.model import Process
+    from mpmon.probes.files import Proc
 
 
 class Identity:

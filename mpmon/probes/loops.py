@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from mpmon.model import BY_CLOCK, CLOCKS
@@ -32,7 +33,7 @@ CLOCK_S = 1.0
 MOST_FORKS = 64
 """Most generations of forks followed."""
 
-MOST_TREES = 32
+MOST_SOURCES = 32
 """Most parsed files kept."""
 
 NOT_KNOWN = "?"
@@ -72,19 +73,10 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
         pid: The process that runs it; files are looked up as it sees them.
         places: Files by their whole paths, with a line each.
     """
-    found: dict[Place, Loop] = {}
     began = _began(proc, pid)
-    for file in dict.fromkeys(file for file, _ in places):
-        tree = _parsed(proc, pid, file, began)
-        loops = {line: loop for other, line in places if other == file and tree and (loop := _loop_around(tree, line))}
-        functions = _functions(tree) if tree and loops else {}
-        for line, loop in loops.items():
-            tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
-            acts = _acts(loop, functions)
-            only_sleeps = not (tests or acts or _asks(loop, functions))
-            only_looks = bool(tests) and _only_looks(loop, functions)
-            found[file, line] = Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)))
-    return found
+    sources = {file: _parsed(proc, pid, file, began) for file, _ in places}
+    loops = ((place, source.loop(place[1])) for place in places if (source := sources[place[0]]))
+    return {place: loop for place, loop in loops if loop}
 
 
 def _began(proc: Proc, pid: int) -> float:
@@ -98,29 +90,59 @@ def _began(proc: Proc, pid: int) -> float:
     return row.started_at(boot_time(proc)) if row else 0.0
 
 
-_trees: dict[tuple[int, int, int, int], ast.Module | None] = {}
+class _Source:
+    """A parsed file, and the loops it was asked for: many processes stand at the same lines."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+        self._loops: dict[int, Loop | None] = {}
+
+    @cached_property
+    def _functions(self) -> _Functions:
+        """The functions and methods, by name."""
+        return {
+            row.name: row for row in ast.walk(self._tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+
+    def loop(self, line: int) -> Loop | None:
+        """The innermost loop around a line."""
+        if line not in self._loops:
+            found = _loop_around(self._tree, line)
+            self._loops[line] = _described(found, line, self._functions) if found else None
+        return self._loops[line]
+
+
+def _described(loop: ast.While, line: int, functions: _Functions) -> Loop:
+    tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
+    acts = _acts(loop, functions)
+    only_sleeps = not (tests or acts or _asks(loop, functions))
+    only_looks = bool(tests) and _only_looks(loop, functions)
+    return Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)))
+
+
+_sources: dict[tuple[int, int, int, int], _Source | None] = {}
 """By device, inode, moment of the last change and size."""
 
 
-def _parsed(proc: Proc, pid: int, file: str, began: float) -> ast.Module | None:
+def _parsed(proc: Proc, pid: int, file: str, began: float) -> _Source | None:
     try:
         with door.Found(door.seen_by(proc, pid, file), door.FILE) as source:
             info = source.info
             if info.st_size > LARGEST_SOURCE or info.st_mtime > began + CLOCK_S:
                 return None
             which = info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size
-            if which not in _trees:
-                if len(_trees) >= MOST_TREES:
-                    _trees.clear()
-                _trees[which] = _tree(os.pread(source.descriptor(), LARGEST_SOURCE, 0))
-            return _trees[which]
+            if which not in _sources:
+                if len(_sources) >= MOST_SOURCES:
+                    _sources.clear()
+                _sources[which] = _source(os.pread(source.descriptor(), LARGEST_SOURCE, 0))
+            return _sources[which]
     except OSError:
         return None
 
 
-def _tree(text: bytes) -> ast.Module | None:
+def _source(text: bytes) -> _Source | None:
     try:
-        return ast.parse(text)
+        return _Source(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -131,11 +153,6 @@ _EXITS = frozenset({"_exit", "abort", "exit", "quit"})
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _Loop = (ast.While, ast.For, ast.AsyncFor)
 _Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
-
-
-def _functions(tree: ast.Module) -> _Functions:
-    """The functions and methods of a file, by name."""
-    return {row.name: row for row in ast.walk(tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def _loop_around(tree: ast.Module, line: int) -> ast.While | None:

@@ -5,12 +5,8 @@ Files of a process are read only when needed; what cannot be read (another user'
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import socket
 from functools import cached_property
-
-import psutil
 
 from mpmon import start
 from mpmon.probes import environment
@@ -225,15 +221,3 @@ class Machine:
         """`btime` of proc_stat(5), seconds since the epoch."""
         lines = _text(f"{self.proc}/stat", STAT_LIMIT).splitlines()
         return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
-
-
-def addresses() -> tuple[str, ...]:
-    """The IP addresses of this machine's network interfaces, without loopback and without the zones of link-local ones."""
-    families = (socket.AF_INET, socket.AF_INET6)
-    found = (
-        row.address.partition("%")[0]
-        for rows in psutil.net_if_addrs().values()
-        for row in rows
-        if row.family in families
-    )
-    return tuple(sorted({address for address in found if not ipaddress.ip_address(address).is_loopback}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mpmon.probes.files import Proc
 
@@ -14,6 +14,10 @@ MAPS_LIMIT = 1 << 24
 
 _LINE = re.compile(r"[0-9a-f]+-[0-9a-f]+ [rwxps-]{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+(\s|$)")
 """A whole line; the last one may be cut. Only a line feed ends a line: a file name may contain anything else."""
+
+
+is_shared = re.compile(r"\S+ ...s ").match
+"""Of a line: as `Area.is_shared`, without parsing it."""
 
 
 class Area:
@@ -78,13 +82,14 @@ def device_of(info: os.stat_result) -> str:
     return f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}"
 
 
-def areas(proc: Proc, pid: int) -> list[Area]:
-    """All mappings of a process, by address.
+def areas(proc: Proc, pid: int, wanted: Callable[[str], object] = bool) -> list[Area]:
+    """Mappings of a process, by address: those whose lines are wanted, as a torch process has hundreds.
 
     Raises:
         OSError: the process is gone, or another user's.
     """
-    return list(map(Area, _lines(proc, pid)))
+    lines = filter(wanted, proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n"))
+    return [area for line in lines if (area := area_of(line))]
 
 
 class Layout:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from mpmon.model import Handle
 from mpmon.probes.aside import Unanswered, may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import areas
+from mpmon.probes.maps import areas, is_shared
 
 DEADLINE_S = 1.0
 """Time limit, seconds, for one pass through all processes."""
@@ -80,7 +80,7 @@ def _all(proc: Proc, names: frozenset[str], but: frozenset[int | None]) -> Itera
         try:
             yield from _open(proc, pid, names)
             if mapped:
-                shared = {area.semaphore for area in areas(proc, pid) if area.is_shared}
+                shared = {area.semaphore for area in areas(proc, pid, is_shared)}
                 yield from (Handle(pid=pid, object=name) for name in sorted(shared & names))
         except OSError:
             continue

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from mpmon.probes.stat import Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from mpmon.probes.files import Proc
 
@@ -32,18 +34,18 @@ class Tree:
 
     def joining(self, stats: Mapping[int, Stat], members: Container[int]) -> list[int]:
         """The ones of these processes that belong to the job, given its members so far: parents before their children."""
-        found, own = dict[int, Stat](), self._proc.own_pid()
-        left = {pid: stat for pid, stat in stats.items() if not is_own(pid, stat.name, own)}
-        while joined := [
-            pid for pid, stat in left.items()
-            if self._belongs(pid, stat, is_child=stat.ppid in found or stat.ppid in members)
-        ]:  # fmt: skip
-            found.update((pid, left.pop(pid)) for pid in sorted(joined))
-        return list(found)
+        own, below = self._proc.own_pid(), defaultdict[int, list[int]](list)
+        for pid, stat in stats.items():
+            if not is_own(pid, stat.name, own):
+                below[stat.ppid].append(pid)
+        others = {pid for pids in below.values() for pid in pids}
+        tops = [pid for pid in others if pid == self._root_pid or stats[pid].ppid in members]
+        others.difference_update(_all_below(tops, below))
+        # Only of the rest, which are few, the parent is read.
+        tops += [pid for pid in others if self._is_left_behind(pid, stats[pid])]
+        return _all_below(tops, below)
 
-    def _belongs(self, pid: int, stat: Stat, *, is_child: bool) -> bool:
-        if pid == self._root_pid or is_child:
-            return True
+    def _is_left_behind(self, pid: int, stat: Stat) -> bool:
         return (stat.pgid == self._root_pgid or pid in self.kin) and self._is_orphan(stat)
 
     def _is_orphan(self, stat: Stat) -> bool:
@@ -52,3 +54,12 @@ class Tree:
             return False
         parent = Stat.read(self._proc, stat.ppid)
         return stat.ppid == 1 or parent is None or parent.sid != stat.sid
+
+
+def _all_below(tops: Iterable[int], below: Mapping[int, Iterable[int]]) -> list[int]:
+    """These processes and all below them, level by level."""
+    found, level = dict[int, None](), sorted(tops)
+    while level:
+        found.update(dict.fromkeys(level))
+        level = sorted({child for pid in level for child in below.get(pid, ())} - found.keys())
+    return list(found)

@@ -11,7 +11,7 @@ from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
 from mpmon.doctor.gpu.case import Case, NotHere, Seen, World, Wrong
 from mpmon.doctor.gpu.talking import Program
 from mpmon.doctor.gpu.watching import Report, report_of
-from mpmon.probes.machine import addresses
+from mpmon.probes.addresses import addresses
 from mpmon.probes.nccl_ras import Address, NoAnswer, NotUnderstood
 from mpmon.session.nccl_ras import asked_here
 from tests.gpu.streams import RANKS, SAYS_S, job, told, until

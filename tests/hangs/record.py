@@ -44,7 +44,7 @@ from typing import final
 
 import msgspec
 
-from mpmon.probes.machine import addresses
+from mpmon.probes.addresses import addresses
 from tests.hangs.expected import HOME, Expected, to_toml
 
 SETTLES_WITHIN_S = 60.0

@@ -18,7 +18,7 @@ from mpmon.codec import decode, encode
 from mpmon.model import Blocked, KernelObject
 from mpmon.probes.file_locks import file_locks
 from mpmon.probes.files import Proc
-from mpmon.probes.kernel import KernelLook
+from mpmon.probes.kernel import KernelLook, clocks
 from mpmon.probes.kernel.holdings import file_name, object_name
 from tests.sleepers import SLEEP, sleeper
 
@@ -198,8 +198,9 @@ def test_a_sleeper_that_was_moved_to_another_cpu_does_not_tell_when_it_ran(two_c
     assert look(two_cpus, 4140).blocked[4140][0].ran_at is None
 
 
-def test_when_a_real_sleeper_ran_is_told_alike_for_every_cpu() -> None:
-    """Whatever was taken from each CPU since the machine started."""
+def test_when_a_real_sleeper_ran_is_told_alike_for_every_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was taken from each CPU since the machine started; on a busy machine it is much within a minute too."""
+    monkeypatch.setattr(clocks, "_lags", {})
     allowed = os.sched_getaffinity(0)
     for cpu in sorted(allowed)[:4]:
         began = time.time()

@@ -520,7 +520,7 @@ def read_from(memory: object, runtime: Runtime) -> Reading:
     reader = StackReader(Proc(), os.getpid())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader_module, "Memory", lambda _proc, _pid: contextlib.nullcontext(memory))
-        patch.setattr(reader_module, "_runtime", lambda *_: runtime)
+        patch.setattr(reader_module, "runtime_of", lambda *_: runtime)
         reader.read(1.0)
         reading = reader.read(2.0)
     assert all(encode(row) for row in reading.stacks)
@@ -546,7 +546,7 @@ def test_an_interpreter_made_of_garbage(
 def test_an_interpreter_that_is_damaged(seed: int, share: float) -> None:
     proc, pid = Proc(), os.getpid()
     with Memory(proc, pid) as memory:
-        runtime = reader_module._runtime(proc, pid, memory)
+        runtime = reader_module.runtime_of(proc, pid, memory)
         reading = read_from(Damaged(memory, seed, share), runtime)
     assert reading.refused or reading.stacks or reading.problem
 

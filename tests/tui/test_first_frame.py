@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from mpmon.probes.files import Proc
@@ -41,3 +44,20 @@ def test_it_fits_a_small_terminal(tmp_path: Path) -> None:
     assert max(map(len, lines)) == 40
     assert lines[0].startswith("train.py xxx")
     assert all(line.isascii() for line in lines)
+
+
+def test_it_comes_before_anything_is_imported_that_it_does_not_need() -> None:
+    code = """
+import sys
+from mpmon.commands import show, watch
+
+def picture(given, pid):
+    print(*sorted({"asyncio", "msgspec", "psutil", "textual"} & sys.modules.keys()))
+    sys.exit()
+
+show.sink, show.first_frame = lambda given: "screen", picture
+watch.run([sys.argv[1], "--up"])
+"""
+    words = [sys.executable, "-c", code, str(os.getpid())]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (shown.stdout, shown.stderr) == ("\n", "")

@@ -9,7 +9,6 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
 
 _BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.POLL, Wait.SOCKET,
@@ -21,12 +20,11 @@ def hidden_wait(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """If a process of the job is stopped: the unknown wait may be for any other process, so all of them have to stand still
     before the stopped one is blamed. `None` if nothing is stopped: an unknown wait may be anything.
     """
-    others = [pid for pid in job.processes if pid != key[0] and job.is_alive(pid)]
-    stopped = [pid for pid in others if job.processes[pid].stopped]
-    if key in job.stacks or not hides_call(job, key) or job.motion(key) is not Motion.NOT_SCHEDULED or not stopped:
+    stopped = next((pid for pid in job.stopped if pid != key[0]), None)
+    if stopped is None or key in job.stacks or not hides_call(job, key) or job.motion(key) is not Motion.NOT_SCHEDULED:
         return None
-    targets = tuple((pid, pid) for pid in others if job.role(pid).kind not in HELPERS)
-    evidence = f"what pid {key[0]} waits for cannot be read; pid {stopped[0]} is stopped"
+    targets = tuple((pid, pid) for pid in job.processes if pid != key[0] and job.may_act(pid))
+    evidence = f"what pid {key[0]} waits for cannot be read; pid {stopped} is stopped"
     return WaitEdge(targets, words="something that cannot be read", evidence=evidence)
 
 

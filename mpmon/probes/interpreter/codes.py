@@ -113,6 +113,9 @@ class Codes:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._known: dict[int, _Known] = {}
+        self.passing: set[int] = set()
+        """Addresses at which the last reading found a code object for the first time, or any has found several."""
+        self._reused: set[int] = set()
         self._code_type = 0
         """Address of `PyCode_Type`, once seen."""
         self._pointers = (layout.file, layout.qualified_name, layout.lines, layout.local_names)
@@ -123,6 +126,7 @@ class Codes:
         """The readable code objects at these addresses, by address."""
         if len(self._known) > MOST_CODES:
             self._known.clear()
+            self._reused.clear()
         heads = self._heads(memory, addresses)
         before = {it: self._known.pop(it) for it in addresses if it in self._known}
         kept = {it: known for it, known in before.items() if known.head == heads.get(it)}
@@ -131,6 +135,8 @@ class Codes:
             if known.texts == [next(texts) for _ in known.pieces]:
                 self._known[address] = known
         fresh = {address: head for address, head in heads.items() if address not in self._known}
+        self._reused.update(before.keys() & fresh.keys())
+        self.passing = self._reused | fresh.keys()
         if fresh:
             self._decode(memory, fresh)
         return {address: self._known[address].code for address in heads if address in self._known}

@@ -19,11 +19,10 @@ from mpmon.probes.interpreter.executors import futures_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
-from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import PythonThread
-from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
 from mpmon.probes.namespaces import Namespace
 
@@ -101,7 +100,7 @@ def look_inside(
     try:
         tids = Tids(proc, pid)
         with Memory(proc, pid) as memory:
-            runtime = find_runtime(proc, pid, memory, areas(proc, pid))
+            runtime = runtime_of(proc, pid, memory)
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.runtime import Runtime
+from mpmon.probes.interpreter.tables import find
 
 MOST_MODULES = 20_000
 
@@ -38,11 +39,15 @@ def names_of_all(objects: Objects, runtime: Runtime, modules: Collection[bytes])
 
 
 def _imported(objects: Objects, runtime: Runtime, modules: Collection[bytes]) -> dict[bytes, int]:
-    """Those of these modules that are in `sys.modules`, found in one pass. Raises `Torn`."""
+    """Those of these modules that are in `sys.modules`. Raises `Torn`."""
     if runtime.layout.modules is None:
         raise Torn
     interpreter = objects.word(runtime.address + runtime.layout.interpreters)
     found = objects.word(interpreter + runtime.layout.modules)
     if objects.type_name(found) != b"dict":
         raise Torn
-    return objects.all_named(found, modules, MOST_MODULES)
+    table = objects.table(found)
+    if table is None or runtime.hashes is None or not runtime.hashes.fit(objects, table):
+        return objects.all_named(found, modules, MOST_MODULES)
+    values = {name: find(objects, table, name, runtime.hashes.of(name)) for name in modules}
+    return {name: value for name, value in values.items() if value}

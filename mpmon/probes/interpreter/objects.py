@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 
 from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.tables import Table, table_at
 from mpmon.probes.memory import Memory
 
 READS = 60_000
@@ -289,11 +290,11 @@ class Objects:
 
     def named(self, dictionary: int, name: bytes, most: int = MOST_KEYS) -> int | None:
         """The value of a string key; `None` if there is no such key. Raises `Torn`."""
-        return next((value for key, value in self.pairs(dictionary, most) if self._spelled(key, (name,))), None)
+        return next((value for key, value in self.pairs(dictionary, most) if self.spelled(key, (name,))), None)
 
     def all_named(self, dictionary: int, names: Collection[bytes], most: int = MOST_KEYS) -> dict[bytes, int]:
         """The values of those of these string keys that are in a dictionary, found in one pass. Raises `Torn`."""
-        pairs = ((self._spelled(key, names), value) for key, value in self.pairs(dictionary, most))
+        pairs = ((self.spelled(key, names), value) for key, value in self.pairs(dictionary, most))
         return {name: value for name, value in pairs if name is not None}
 
     def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
@@ -301,7 +302,12 @@ class Objects:
         wanted = frozenset(name[:_LONGEST_NAME].encode() for name in names)
         return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
 
-    def _spelled(self, key: int, names: Collection[bytes]) -> bytes | None:
+    def table(self, dictionary: int) -> Table | None:
+        """The table of a dictionary with values of its own; `None` if it shares its keys with others. Raises `Torn`."""
+        keys, values = self.words("QQ", dictionary + 32)
+        return None if values else table_at(self, keys, self._layout.version)
+
+    def spelled(self, key: int, names: Collection[bytes]) -> bytes | None:
         """Which of these names a key is; its length and characters are close together, so read at once. Raises `Torn`."""
         length = int.from_bytes(self.read(key + 16, 8), "little")
         alike = [name for name in names if len(name) == length]
@@ -327,20 +333,13 @@ class Objects:
 
     def _entries(self, keys: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int, int]]:
         """(position, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""
-        if self._layout.version < (3, 11):
-            slots, count = self.word(keys + 8), self.word(keys + 32)
-            width = 1 if slots <= 0xFF else 2 if slots <= 0xFFFF else 4
-            start, hashed = keys + 40 + slots * width, True
-        else:
-            index_bytes, kind = self.read(keys + 9, 2)
-            count, start, hashed = self.word(keys + 24), keys + 32 + (1 << min(index_bytes, 32)), kind == 0
-        if not 0 <= count <= most:
+        table = table_at(self, keys, self._layout.version)
+        if not 0 <= table.filled <= most:
             raise Torn
-        size = 24 if hashed else 16
-        for first in range(0, count, _BLOCK):
-            table = self.read(start + first * size, min(_BLOCK, count - first) * size)
-            for place in range(len(table) // size):
-                key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
+        for first in range(0, table.filled, _BLOCK):
+            block = self.read(table.entries + first * table.size, min(_BLOCK, table.filled - first) * table.size)
+            for place in range(len(block) // table.size):
+                key, value = struct.unpack_from("=QQ", block, place * table.size + table.size - 16)
                 if key:
                     yield first + place, key, value
 

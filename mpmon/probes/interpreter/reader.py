@@ -23,11 +23,10 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.names import ThreadNames
 from mpmon.probes.interpreter.objects import Objects, Torn
-from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.values import Values
 from mpmon.probes.interpreter.walk import Link, PythonThread, Walk
-from mpmon.probes.maps import MAPS_LIMIT, area_of
 from mpmon.probes.memory import Memory
 from mpmon.probes.syscalls import place_of
 
@@ -111,7 +110,7 @@ class StackReader:
 
     def _read(self, memory: Memory, tids: Tids, clock: int | None, taken_at: float) -> Reading:
         """Raises: NoInterpreter, Torn."""
-        runtime = self._runtime = self._runtime or _runtime(self._proc, self._pid, memory)
+        runtime = self._runtime = self._runtime or runtime_of(self._proc, self._pid, memory)
         walk = Walk(memory, runtime)
         threads = walk.threads(self._addresses)
         self._addresses = tuple(thread.address for thread in threads)
@@ -123,7 +122,7 @@ class StackReader:
         ran = self._ran(tids, clock, fresh)
         living = {tid: _in_calls(states) for tid, states in fresh.items() if tid not in tids.ended}
         self._numbers.turn(kept)
-        made = self._made(memory, runtime, _settled(walk, living, ran), ran, taken_at)
+        made = self._made(memory, walk, _settled(walk, living, ran), ran, taken_at)
         self._rows = {tid: self._rows[tid] if tid in kept else made[tid] for tid in found if tid in kept or tid in made}
         self._counters = {tid: tids.counters[tid] for tid in self._rows if tid not in ran}
         missing = sorted(living.keys() - made.keys())
@@ -149,7 +148,7 @@ class StackReader:
     def _made(
         self,
         memory: Memory,
-        runtime: Runtime,
+        walk: Walk,
         threads: Mapping[int, PythonThread],
         ran: Collection[int],
         taken_at: float,
@@ -157,6 +156,7 @@ class StackReader:
         """The rows of these threads, without those that `ran` and whose calls are over. Raises `Torn`."""
         if not threads:
             return {}
+        runtime = walk.runtime
         self._codes = self._codes or Codes(runtime.layout)
         self._names = self._names or ThreadNames(runtime)
         links = {tid: _shown(thread) for tid, thread in threads.items()}
@@ -164,6 +164,15 @@ class StackReader:
         whole = {tid: of_one for tid, of_one in links.items() if all(link.code in codes for link in of_one)}
         if not threads.keys() - whole.keys() <= set(ran):
             raise Torn("a code object cannot be read")
+        # What runs may have ended a call, and another code object may lie where the call's was.
+        passing = {
+            tid: threads[tid]
+            for tid in whole
+            if tid in ran and any(it.code in self._codes.passing for it in links[tid])
+        }
+        for (tid, thread), now in zip(passing.items(), walk.again(list(passing.values())), strict=True):
+            if not now.same(thread):
+                del whole[tid]
         frames = self._frames(Values(memory, runtime.layout), whole, codes)
         idents = {threads[tid].ident for tid in whole}
         names = self._names.read(Objects(memory, runtime.layout), idents)
@@ -229,14 +238,6 @@ def _again(row: Stack, taken_at: float) -> Stack:
     if any(frame.trend for frame in frames):
         frames = tuple(msgspec.structs.replace(frame, trend=None) if frame.trend else frame for frame in frames)
     return msgspec.structs.replace(row, taken_at=taken_at, frames=frames)
-
-
-def _runtime(proc: Proc, pid: int, memory: Memory) -> Runtime:
-    """Raises: NoInterpreter, OSError."""
-    # Most lines are of other files, and parsing them would take longer than all the rest.
-    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
-    areas = (area_of(line) for line in lines if "python" in line)
-    return find_runtime(proc, pid, memory, [area for area in areas if area])
 
 
 @lru_cache(maxsize=MOST_PROCESSES)

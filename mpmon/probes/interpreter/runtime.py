@@ -8,12 +8,11 @@ A job may map any file under such a name, so no number in the file decides how m
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from functools import lru_cache
 
-from mpmon.probes.door import FILE, Place, opened, seen_by
+from mpmon.probes.door import FILE, Found, Place, seen_by
 from mpmon.probes.elf import (
     DYNAMIC_SYMBOLS,
     SHARED_OBJECT,
@@ -26,13 +25,17 @@ from mpmon.probes.elf import (
 )  # fmt: skip
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, with_published
-from mpmon.probes.maps import Area
+from mpmon.probes.interpreter.tables import SECRET_BYTES, Hashes
+from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import Memory
 
 DEBUGS = b"_Py_NegativeRefcount"
 """A symbol that only builds with reference debugging export (`Py_REF_DEBUG` in Include/object.h)."""
 
-SYMBOLS = (b"_PyRuntime", b"Py_Version", DEBUGS)
+SECRET = b"_Py_HashSecret"
+"""What the hashes of strings depend on (Include/pyhash.h)."""
+
+SYMBOLS = (b"_PyRuntime", b"Py_Version", SECRET, DEBUGS)
 SYMBOLS_LIMIT = 1 << 22
 """Most bytes read of a symbol or string table; libpython's have 200 kB."""
 
@@ -45,13 +48,33 @@ _PYTHON = re.compile(r"/(?:lib)?python(\d+)\.(\d+)[^/]*$")
 class Runtime:
     """One interpreter in one process."""
 
-    def __init__(self, address: int, layout: Layout) -> None:
+    def __init__(self, address: int, layout: Layout, hashes: Hashes | None = None) -> None:
         self.address = address
         self.layout = layout
+        self.hashes = hashes
+        """`None` where the secret of the hashes cannot be read."""
 
 
 class NoInterpreter(Exception):
     """No interpreter can be read; the message says why."""
+
+
+def runtime_of(proc: Proc, pid: int, memory: Memory) -> Runtime:
+    """The interpreter of a process.
+
+    Raises:
+        NoInterpreter: there is none, or its version or build has unknown offsets.
+        OSError: the process is gone, or another user's.
+    """
+    try:
+        return find_runtime(proc, pid, memory, areas(proc, pid, _has_usual_name))
+    except NoInterpreter:
+        return find_runtime(proc, pid, memory, areas(proc, pid))
+
+
+def _has_usual_name(line: str) -> bool:
+    """Of a line of maps: extension modules have it in theirs too, and parsing them takes longer than all the rest."""
+    return line.rpartition("/")[2].startswith(("python", "libpython"))
 
 
 def find_runtime(proc: Proc, pid: int, memory: Memory, everything: list[Area]) -> Runtime:
@@ -86,11 +109,10 @@ def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
     path = area.path.removesuffix(" (deleted)")
     for place in (seen_by(proc, pid, path), Place(path)):
         try:
-            with opened(place, FILE) as descriptor:
-                info = os.fstat(descriptor)
+            with Found(place, FILE) as file:
                 # After an upgrade another file may be at that path.
-                if area.is_of(info):
-                    return _symbols(program(lambda: descriptor, info))
+                if area.is_of(file.info):
+                    return _symbols(program(file.descriptor, file.info))
         except (OSError, BadElf):
             continue
     return {}
@@ -131,7 +153,9 @@ def _runtime(memory: Memory, area: Area, addresses: dict[bytes, int]) -> Runtime
     if DEBUGS in addresses and version not in PUBLISHED:
         raise NoInterpreter("the layout of a debug build is not known")
     address = addresses[b"_PyRuntime"]
-    return Runtime(address, _confirmed(memory, address, layout) if version in PUBLISHED else layout)
+    secret = memory.read(addresses[SECRET], SECRET_BYTES) if SECRET in addresses else None
+    hashes = Hashes(secret, version) if secret else None
+    return Runtime(address, _confirmed(memory, address, layout) if version in PUBLISHED else layout, hashes)
 
 
 def _version(memory: Memory, area: Area, addresses: dict[bytes, int]) -> tuple[int, int]:

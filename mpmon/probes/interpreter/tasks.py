@@ -25,10 +25,9 @@ from mpmon.probes.interpreter.frames import FrameInMemory, Tables
 from mpmon.probes.interpreter.modules import names_of
 from mpmon.probes.interpreter.objects import FUNCTION_AT, LONG, METHOD, NAME_AT, TEXT, Objects, Torn, set_items
 from mpmon.probes.interpreter.reach import SENDS, Reach
-from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import Walk
-from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
 
 MOST_TASKS = 400
@@ -98,7 +97,7 @@ def read_tasks(proc: Proc, pid: int, loops: Collection[int]) -> Reading:
         tids = Tids(proc, pid)
         try:
             with Memory(proc, pid) as memory:
-                search = _Search(memory, find_runtime(proc, pid, memory, areas(proc, pid)), tids, loops)
+                search = _Search(memory, runtime_of(proc, pid, memory), tids, loops)
                 found = search.tasks()
             problem = search.problem
         except NoInterpreter as reason:

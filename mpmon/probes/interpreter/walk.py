@@ -121,7 +121,7 @@ class Walk:
 
     def __init__(self, memory: Memory, runtime: Runtime) -> None:
         self._memory = memory
-        self._runtime = runtime
+        self.runtime = runtime
         layout = self._layout = runtime.layout
         native = layout.native_id or 0
         following = layout.next_thread
@@ -183,7 +183,7 @@ class Walk:
 
     def _interpreters(self, known: Collection[int]) -> tuple[dict[int, int], set[int], dict[int, bytes]]:
         """The first thread of each interpreter, the threads that own a GIL, and the states at the known addresses."""
-        layout, runtime = self._layout, self._runtime.address
+        layout, runtime = self._layout, self.runtime.address
         (address,) = self._words([runtime + layout.interpreters])
         heads: dict[int, int] = {}
         locks: set[int] = set() if layout.version >= (3, 12) else {runtime + layout.gil}

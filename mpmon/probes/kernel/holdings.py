@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import stat as file_mode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from mpmon.model import Handle
 from mpmon.probes.fdinfo import fdinfo_fields
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import Area, areas, file_id
+from mpmon.probes.maps import Area, areas, file_id, is_shared
 from mpmon.probes.mounts import MountPoint, Mounts, mounts_of
 from mpmon.probes.namespaces import Namespace
 
@@ -57,7 +57,6 @@ class Holdings:
         self.used: dict[str, ServedFile] = {}
         """All externally served mounts that the process uses, by device."""
         self._names: dict[int, str] = {}
-        self._everything: list[Area] | None = None
         self.opened = tuple(self._read())
         """The rows of its descriptors."""
 
@@ -77,7 +76,7 @@ class Holdings:
 
     def handles(self) -> tuple[Handle, ...]:
         """The descriptors, and the semaphores of sem_open(3) that the process maps."""
-        semaphores = sorted({area.semaphore for area in self._shared() if area.semaphore})
+        semaphores = sorted({area.semaphore for area in self._shared if area.semaphore})
         return (*self.opened, *(Handle(pid=self.pid, object=name, fd=None) for name in semaphores))
 
     def _read(self) -> Iterator[Handle]:
@@ -120,20 +119,17 @@ class Holdings:
         return f"{kind}:{number}" if number.isdigit() else None
 
     def _area(self, address: int) -> Area | None:
-        return next((area for area in self._shared() if area.start <= address < area.end), None)
+        return next((area for area in self._shared if area.start <= address < area.end), None)
 
+    @cached_property
     def _shared(self) -> list[Area]:
-        return [area for area in self.areas if area.is_shared]
+        return self._areas(is_shared)
 
-    @property
-    def areas(self) -> list[Area]:
-        """All mappings of the process."""
-        if self._everything is None:
-            try:
-                self._everything = areas(self._proc, self.pid) if self._with_mappings else []
-            except OSError:
-                self._everything = []
-        return self._everything
+    def _areas(self, wanted: Callable[[str], object]) -> list[Area]:
+        try:
+            return areas(self._proc, self.pid, wanted) if self._with_mappings else []
+        except OSError:
+            return []
 
     @cached_property
     def mounts(self) -> Mounts:
@@ -150,7 +146,7 @@ class Holdings:
 
     def served_mappings(self) -> Iterator[MountPoint]:
         """The externally served mounts of the files that the process maps."""
-        for device in sorted({area.device for area in self.areas if area.path.startswith("/") and area.inode}):
+        for device in sorted({area.device for area in self._areas(bool) if area.path.startswith("/") and area.inode}):
             mount = self.mounts.by_device(device)
             if mount and not mount.is_local:
                 self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
