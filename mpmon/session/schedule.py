@@ -25,8 +25,10 @@ from mpmon.session.activity import Activity
 from mpmon.session.budget import RESERVE, Budget
 from mpmon.session.look import FIRST_INTERVAL_S, LONGEST_INTERVAL_S, Look
 
-PER_ROUND = 16
-"""Most looks in one round, so that a round stays short; the next round goes on."""
+PER_ROUND, ROUNDS = 16, 8
+"""Most looks in one round, so that a round stays short; the next round goes on. In a large job more, so that all are seen
+within `ROUNDS`: a round also judges all processes, which takes longer than 16 looks.
+"""
 
 AGAIN_PER_ROUND = 4
 """Most looks in one round that are due only because time has passed."""
@@ -119,7 +121,7 @@ class Schedule:
         return [*urgent, *again[:PER_ROUND]] if self._eager else self._affordable(urgent, again, now)
 
     def _affordable(self, urgent: Sequence[int], again: Sequence[int], now: float) -> list[int]:
-        allowed = min(PER_ROUND, int(self._budget.left))
+        allowed = min(max(PER_ROUND, len(self._table.living) // ROUNDS), int(self._budget.left))
         self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
         self._all_due = self._all_due and self.pending
         over = [pid for pid in again if self._rests.get(pid) is _Rest.OVER]

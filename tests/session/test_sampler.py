@@ -19,7 +19,7 @@ from mpmon.session import budget, look, schedule
 from mpmon.session import spots as spots_module
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
-from mpmon.session.schedule import CROWD, PER_ROUND, RESTS_LONG_S, TURN_S
+from mpmon.session.schedule import CROWD, PER_ROUND, RESTS_LONG_S, ROUNDS, TURN_S
 from mpmon.session.spots import ENOUGH, IN_VAIN
 from mpmon.session.thorough import BATCH, NO_TIME, TORN_FOR_S
 from tests.builders import START, stack
@@ -424,6 +424,17 @@ def test_a_large_job_is_looked_at_in_parts(job: Watched) -> None:
         pending.append(job.sampler.pending)
     assert counts == [PER_ROUND, PER_ROUND, 2, 0]
     assert pending == [True, True, False, False]
+
+
+def test_of_a_larger_job_more_is_looked_at_in_one_round(job: Watched) -> None:
+    others = range(5000, 5000 + 2 * PER_ROUND * ROUNDS)
+    for pid in others:
+        job.tree.add(pid, parent=ROOT)
+    job.round()
+    for _ in range(ROUNDS + 1):
+        job.round()
+    assert set(job.dumps.taken()) >= set(others)
+    assert not job.sampler.pending
 
 
 def unseen(found: Snapshot) -> list[int]:
