@@ -363,6 +363,8 @@ class Frame(Row, frozen=True, kw_only=True):
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
     is_entry: bool = False
     """The interpreter's C loop was entered with this frame; false for all frames if unknown."""
+    ends: tuple[int, ...] = ()
+    """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
 
 
 PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"

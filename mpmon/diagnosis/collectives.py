@@ -81,7 +81,9 @@ class Differs(Enum):
     KEY = "they have passed the place at which they were to set a key for most"
     ELSEWHERE = "they wait for what only those in the collective could bring"
     KEEPS_LOCK = "they have a lock that those wait for who are not in the collective, or whoever answers these"
-    STRANGER = "they wait for a process that is no rank, and waits for those in the collective"
+    STRANGER = (
+        "they wait for a process that is no rank, and waits for those in the collective; or most wait so for these"
+    )
     LEFT_BACKWARD = "they do not reduce gradients as the others do"
     OPERATION = "they are in another operation"
     NUMBER = "their numbers, sizes or types show that it is another operation of the same name"
@@ -192,8 +194,10 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
         return Split(Differs.KEY, there, groups, others=absent)
     if keeps := _with_locks(stuck, there):
         return Split(Differs.KEEPS_LOCK, keeps, groups, others=absent)
-    through = all(_waits_for_stranger(stuck, key) for key in absent)
-    return Split(Differs.STRANGER if through else Differs.ELSEWHERE, absent, groups, others=there)
+    if not all(_waits_for_stranger(stuck, key) for key in absent):
+        return Split(Differs.ELSEWHERE, absent, groups, others=there)
+    odd, others = (there, absent) if len(absent) > len(there) else (absent, there)
+    return Split(Differs.STRANGER, odd, groups, others=others)
 
 
 def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
@@ -257,16 +261,35 @@ def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, .
 def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
     """The ranks that do something else than most.
 
-    On a tie: not those in a backward pass, which every rank reaches in its turn; those in a barrier, which a rank
-    reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
+    On a tie: not those in a backward pass, which every rank reaches in its turn; those that are further in the function that
+    all of them are in, for they have passed what the others wait in; those in a barrier, which a rank reaches that left
+    the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
+    ahead = _furthest(stuck, groups)
 
-    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
+    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, bool, int]:
         name, keys = item
         rank = min((stuck.job.role(key[0]).rank or 0 for key in keys), default=0)
-        return sum(stuck.job.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
+        weight = sum(stuck.job.world.weight(key[0]) for key in keys)
+        return weight, name == BACKWARD, name != ahead, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
+
+
+def _furthest(stuck: StuckSet, groups: Mapping[str, list[ThreadKey]]) -> str | None:
+    """The group whose members stand at a later line than all others of the function at which the ways of all part; `None` if
+    they part elsewhere.
+    """
+    ways = {
+        name: [(frame.file, frame.function, frame.line) for frame in reversed(list(user_lines(stack)))]
+        for name, keys in groups.items() if (stack := stuck.job.stacks.get(keys[0]))
+    }  # fmt: skip
+    parted: tuple[tuple[str, str, int], ...] | None
+    parted = next((calls for calls in zip(*ways.values(), strict=False) if len(set(calls)) > 1), None)
+    if parted is None or len(ways) < len(groups) or len({call[:2] for call in parted}) > 1:
+        return None
+    *_, before, last = sorted((call[2], name) for name, call in zip(ways, parted, strict=True))
+    return last[1] if last[0] > before[0] else None
 
 
 def astray(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], list[ThreadKey]]:

@@ -95,8 +95,10 @@ class EventLoops:
         return tuple(item for item in self._job.waits_on(key) if not self._is_its_own(item, key[0]))
 
     def _is_its_own(self, item: KernelObject, pid: int) -> bool:
-        if item.kind == "socket":
-            return item.peer in self._job.held_by.get(pid, frozenset())
+        if item.kind == "socket" and item.peer:
+            # Another process that waits at the other end has it too: one of the two has only inherited it.
+            others = self._job.waiters.get(item.peer, frozenset()) - {pid}
+            return not others and item.peer in self._job.held_by.get(pid, frozenset())
         return item.kind in ("pipe", "eventfd") and {row.pid for row in self._job.holders.get(item.id, ())} == {pid}
 
     def _is_among_us(self, item: KernelObject, pid: int) -> bool:

@@ -67,6 +67,7 @@ class Absent(Enum):
     STATUS_TAKEN = (
         "the end of a child of which the process is never told, since another wait in it has taken its exit status"
     )
+    NOT_SHARED = "an event, condition or barrier between processes that no other process has"
     LOCKED_AT_FORK = "a lock that was copied locked: its holder is a thread of the parent"
     NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"
     LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"

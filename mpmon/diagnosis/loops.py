@@ -34,15 +34,18 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS, STREAM, EXECUTOR, THREAD, REQUESTS, READY = (
-    "sleep", "process", "stream", "executor", "thread", "requests", "ready",
+SLEEP, PROCESS, STREAM, ROOM, EXECUTOR, THREAD, REQUESTS, READY = (
+    "sleep", "process", "stream", "room", "executor", "thread", "requests", "ready",
 )  # fmt: skip
+CONNECTIONS = frozenset({STREAM, ROOM})
+"""For something to read, and for room to write."""
 
 WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
     "condition": "awaits a condition", "barrier": "awaits a barrier", "queue get": "awaits an item of a queue",
     "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
-    "stream": "awaits a connection or a pipe", "executor": "awaits the end of its executor's threads",
+    "stream": "awaits a connection or a pipe", "room": "awaits room in a connection or a pipe",
+    "executor": "awaits the end of its executor's threads",
     "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
     "thread": "awaits the result of a thread", "requests": "serves requests",
     "future": "awaits a future", "ready": "is about to continue", "running": "runs",
@@ -146,7 +149,7 @@ def _needs_these(row: Task, left: dict[str, Task]) -> bool:
 def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> bool:
     if row.timed or row.waits is None:
         return False
-    if row.waits == STREAM:
+    if row.waits in CONNECTIONS:
         return partners
     return row.waits in OBJECTS or row.waits in ENDS or (row.waits == PROCESS and row.child in children)
 
@@ -155,7 +158,7 @@ def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, al
     """A task or event outside `left` may end the wait."""
     if row.waits == PROCESS:
         return False
-    if row.waits == STREAM:
+    if row.waits in CONNECTIONS:
         return row.callbacks != 0 or any(_could_send(sleeper) for sleeper in sleepers)
     if row.waits in ENDS:
         # When several have to end, it is enough that one never does.
@@ -183,7 +186,7 @@ def _could_send(sleeper: Task) -> bool:
 
 def may_hear(row: Task) -> bool:
     """A task may await something that another process sends."""
-    return row.waits in (None, STREAM, "future", PROCESS)
+    return row.waits in (None, STREAM, ROOM, "future", PROCESS)
 
 
 def may_answer(row: Task) -> bool:

@@ -282,8 +282,10 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
     # The writer's own process has the reading end too, but would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(stuck, target)]
-    # Of several candidates, prefer one that waits for the writer: the others may have inherited the other end.
+    # Of several candidates, prefer one that waits for the writer, of these one that waits for nobody else: the others may have
+    # inherited the other end.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(stuck, target))]
+    waiting = [target for target in waiting if len(_pids_asked(stuck, target)) == 1] or waiting
     if not pairs and len(members) == len(stuck.closed.core):
         return hub(stuck) or members
     return list(dict.fromkeys(waiting or [target for _, target in pairs]))

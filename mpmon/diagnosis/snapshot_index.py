@@ -261,6 +261,11 @@ class SnapshotIndex:
                 yield self.objects[name]
 
     @cached_property
+    def waiters(self) -> dict[str, frozenset[int]]:
+        """The processes with a thread that waits on an object, by its id."""
+        return self.memory.same("waiters", _waiters, self.snapshot.blocked)
+
+    @cached_property
     def silent_mounts(self) -> dict[str, Mount]:
         """File systems whose server does not respond, by the id of the object that threads wait on."""
         return {f"mount:{row.device}": row for row in self.snapshot.mounts if row.unanswered_since is not None}
@@ -491,3 +496,11 @@ def _threads_by_pid(rows: Iterable[Stack]) -> dict[int, list[ThreadKey]]:
     for row in rows:
         found[row.pid] += [(row.pid, row.tid)] if _is_in_python(row) else []
     return found
+
+
+def _waiters(rows: Sequence[Blocked]) -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        for name in row.waits_on:
+            found[name].add(row.pid)
+    return {name: frozenset(pids) for name, pids in found.items()}

@@ -68,6 +68,8 @@ class Call(msgspec.Struct):
     """It was entered by a new C frame of the interpreter's loop."""
     is_shim_entry: bool = False
     """The same from Python 3.12 on, where a frame that is not a call stands in between."""
+    ends: tuple[int, ...] = ()
+    """`Frame.ends`, which py-spy does not print."""
 
 
 class Numbers:
@@ -137,6 +139,7 @@ def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
         trend=numbers.trend((*place, frame.name), plain) or None,
         known=_known(frame) or None,
         is_entry=frame.is_entry or frame.is_shim_entry,
+        ends=frame.ends,
     )
 
 

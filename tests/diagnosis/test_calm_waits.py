@@ -508,6 +508,24 @@ def test_a_wait_with_a_limit_ends_by_itself(caller: str) -> None:
     assert seen(rows).verdict is not Verdict.HUNG
 
 
+@pytest.mark.parametrize(
+    ("file", "function", "hangs"),
+    [("apscheduler/schedulers/blocking.py", "_main_loop", False), ("tqdm/_monitor.py", "TMonitor.run", True)],
+)
+def test_a_library_s_own_thread_may_have_something_to_do(file: str, function: str, *, hangs: bool) -> None:
+    """A scheduler, whose jobs may set the event that the main thread waits for; but not who looks after progress bars."""
+
+    def rows(second: int) -> Rows:
+        timed = blocked("futex", "futex:4100:0x10", tid=CHILD, ran_at=START, wakes_at=START + 20)
+        return (
+            process(), thread(), stack("main", *IN_EVENT, at=second), blocked("futex", "futex:4100:0x20", ran_at=START),
+            thread(ROOT, CHILD), stack("own", *IN_EVENT[:2], f"site-packages/{file}:28 {function}", tid=CHILD, at=second),
+            timed,
+        )  # fmt: skip
+
+    assert (seen(rows).verdict is Verdict.HUNG) is hangs
+
+
 def test_a_library_that_takes_up_its_wait_again_tries_again() -> None:
     def rows(second: int) -> Rows:
         turn = second // 8

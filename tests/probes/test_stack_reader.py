@@ -116,12 +116,12 @@ def by_us(pid: int) -> dict[int, Stack]:
 
 def comparable(row: Stack) -> Stack:
     """Without digests, for which a reader takes what it has, without classes, which py-spy takes for numbers from 3.12 on, and
-    without where it waits, of which py-spy knows nothing.
+    without where it waits and what its variables lead to, of which py-spy knows nothing.
     """
     frames: list[Frame] = []
     for frame in row.frames:
         plain = {name: digest for name, digest in (frame.plain or {}).items() if name != "cls"}
-        frames.append(msgspec.structs.replace(frame, arguments_digest=None, locals_digest=None, plain=plain))
+        frames.append(msgspec.structs.replace(frame, arguments_digest=None, locals_digest=None, plain=plain, ends=()))
     return msgspec.structs.replace(row, frames=tuple(frames), active=False, reader=PY_SPY, place=None)
 
 
@@ -345,6 +345,16 @@ def test_code_that_another_process_sent_is_of_the_file_it_was_written_in(version
         until(read)
     ((ours, theirs),) = calls
     assert (ours.function, ours.file, theirs.file) == ("wait_for_word", "/jobs/train.py", "<dynamic-code>")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
+    with contextlib.closing(job(version, "ends.py")) as found:
+        until(lambda: deepest(found.pid).frames[0].function == "serve")
+        inner, outer, _ = deepest(found.pid).frames
+    ends = [int(word) for word in found.said.split()]
+    assert list(inner.ends) == ends
+    assert outer.ends[:3] == tuple(ends[:3])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

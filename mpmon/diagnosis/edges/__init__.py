@@ -238,16 +238,21 @@ def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
 
 
 def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
-    """User code gave this wait a time limit that ends soon, so the thread continues by itself, as after a sleep."""
+    """User code gave this wait a time limit that ends soon, so the thread continues by itself, as after a sleep; or a thread
+    that runs a library's code alone did, such as a scheduler's, if it does more than poll.
+    """
     blocked, stack = job.blocked.get(key), job.stacks.get(key)
-    if blocked is None or blocked.ran_at is None or stack is None or not called_by_user(stack):
+    if blocked is None or blocked.ran_at is None or stack is None:
+        return False
+    by_user = called_by_user(stack)
+    if not by_user and (key[0] == key[1] or any(is_user(frame.file) for frame in stack.frames)):
         return False
     wakes_at = blocked.wakes_at
     if wakes_at is None and blocked.timeout_s is not None:
         wakes_at = blocked.ran_at + blocked.timeout_s
     if wakes_at is None or not 0.0 <= wakes_at - job.now < SOON_S:
         return False
-    return wakes_at - blocked.ran_at > RETRY_S or not takes_up_again(job, key)
+    return wakes_at - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
 
 
 def _asks_soon_again(job: JobState, key: ThreadKey) -> bool:

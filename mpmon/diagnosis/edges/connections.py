@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
 from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
+from mpmon.diagnosis.heirs import told, users
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.job_state import JobState
@@ -82,7 +83,9 @@ FIRST_CHOSEN_PORT = 32768
 def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
     far = item.peer or item.listener or _full_listener(job, asks) or ""
-    pids = [pid for pid in dict.fromkeys(handle.pid for handle in job.holders.get(far, ())) if job.is_alive(pid)]
+    ends = [row for row in job.holders.get(far, ()) if job.is_alive(row.pid)]
+    others = users(job, (row for row in ends if row.pid != asks[0]), item) if item.peer else ends
+    pids = list(dict.fromkeys(row.pid for row in others or ends))
     if not item.peer:
         pids = [pid for pid in pids if not _has_only_inherited(job, pid, far)] or pids
     if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
@@ -370,6 +373,7 @@ def connection_words(job: JobState, item: KernelObject, *, writes: bool) -> str:
     pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in job.holders.get(item.peer or "", ())))
     path = "a unix socket" if item.path == "unix" else item.path
     words = f"{path}: the other end belongs to pid {pids}" if pids else path
+    words = "; ".join(filter(None, (words, told(job, item, writes=writes) if pids else "")))
     if item.listener:
         words = f"{path}: not accepted yet, it is in the accept queue of {item.listener}"
     last = item.sent_at if writes else item.received_at

@@ -11,7 +11,7 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import EXECUTOR, READY, STREAM, does, place_of
+from mpmon.diagnosis.loops import CONNECTIONS, EXECUTOR, READY, STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
 MOST_TOLD = 4
@@ -42,8 +42,8 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
             return None
         names = several([job.role(pid).name for pid, _ in children])
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
-    if any(row.waits == STREAM for row in tasks):
-        return _answer(job, key, evidence)
+    if kinds := CONNECTIONS.intersection(row.waits for row in tasks if row.waits):
+        return _other_side(job, key, evidence, writes=STREAM not in kinds)
     return WaitEdge(
         (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
     )
@@ -65,14 +65,15 @@ DEFAULT = "asyncio_"
 """Begins the names of the threads of a loop's default executor (asyncio/base_events.py)."""
 
 
-def _answer(job: JobState, key: ThreadKey, evidence: str) -> WaitEdge | None:
-    """Threads that could send something over a connection of the loop."""
-    if has_mail(job, key):
+def _other_side(job: JobState, key: ThreadKey, evidence: str, *, writes: bool) -> WaitEdge | None:
+    """Threads that could send something over a connection of the loop, or read what it `writes`: until then it does not read."""
+    if not writes and has_mail(job, key):
         return None
     ends = dict.fromkeys(
-        end for item in job.of(EventLoops).partners(key) for end in other_ends(job, key, item, writes=False)
+        end for item in job.of(EventLoops).partners(key) for end in other_ends(job, key, item, writes=writes)
     )
     if not ends:
         return None
     names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))
-    return WaitEdge(tuple(ends), words=f"an answer from {names}", evidence=evidence)
+    words = f"{names} to read what it sends" if writes else f"an answer from {names}"
+    return WaitEdge(tuple(ends), words=words, evidence=evidence)

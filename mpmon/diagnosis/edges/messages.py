@@ -10,6 +10,7 @@ from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.heirs import told, users
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
@@ -227,9 +228,12 @@ def _is_named(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: 
 
 
 def _others_have(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
-    """Further living processes have the socket's other end, by a fork for instance, and might use it."""
+    """Further living processes have the other end, by a fork for instance, and might use it."""
     pids = {handle.pid for item in objects for handle in job.holders.get(item.peer or "", ())}
-    return any(job.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
+    left_out = any(job.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
+    row = job.blocked.get(key)
+    writes = row is not None and row.writes
+    return left_out or any(told(job, item, writes=writes) for item in objects if item.kind == "pipe")
 
 
 def _acts_alone(job: JobState, key: ThreadKey, end: ThreadKey) -> bool:
@@ -266,11 +270,15 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
     far = item.peer if item.kind == "pty" and item.peer else item.id
     if item.kind == "terminal" and writes:
         far = f"pty:{item.id.rpartition('/')[2]}"
-    for handle in job.holders.get(far, ()):
-        helps = handle.reads if writes else handle.writes and not _never_puts(job, handle.pid, item)
-        if handle.pid != key[0] and helps and job.may_act(handle.pid):
-            yield from _hands(job, key, handle.pid)
-        elif helps and job.role(handle.pid).kind == "forkserver":
+    helpers = [
+        row for row in job.holders.get(far, ())
+        if (row.reads if writes else row.writes and not _never_puts(job, row.pid, item))
+    ]  # fmt: skip
+    others = [row for row in helpers if row.pid != key[0] and job.may_act(row.pid)]
+    for handle in users(job, others, item):
+        yield from _hands(job, key, handle.pid)
+    for handle in helpers:
+        if handle not in others and job.role(handle.pid).kind == "forkserver":
             # A fork server has that pipe only to report the exit status of its children (forkserver.py).
             yield from exits(job, job.children.get(handle.pid, ()))
 
@@ -330,12 +338,8 @@ def left_unread(job: JobState, key: ThreadKey) -> KernelObject | None:
     if row is None or not row.once or key not in job.stacks or job.motion(key) is not Motion.NOT_SCHEDULED:
         return None
     left = (item for item in job.waits_on(key) if item.id in row.once and item.fill and not item.listens)
-    return next((item for item in left if _is_asked_for(job, item.peer)), None)
-
-
-def _is_asked_for(job: JobState, peer: str | None) -> bool:
-    """A thread waits at the other end of a connection."""
-    return peer is not None and any(peer in row.waits_on for row in job.blocked.values())
+    # A thread waits at the other end of the connection.
+    return next((item for item in left if job.waiters.get(item.peer or "")), None)
 
 
 _WITH_MAIL = frozenset({"pipe", "socket", "eventfd"})
@@ -344,7 +348,8 @@ _WITH_MAIL = frozenset({"pipe", "socket", "eventfd"})
 def _object_words(job: JobState, items: list[KernelObject], *, writes: bool) -> str:
     for item in items:
         if item.kind == "pipe" and item.fill is not None:
-            return f"{item.id} holds {item.fill} of {item.capacity} bytes"
+            words = f"{item.id} holds {item.fill} of {item.capacity} bytes"
+            return "; ".join(filter(None, (words, told(job, item, writes=writes))))
         if words := connection_words(job, item, writes=writes):
             return words
     return ""

@@ -190,7 +190,10 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
         if full and any(use.pid == key[0] and use.count < 0 for use in uses):
             reason = Absent.OWN_ROOM
-        return WaitEdge((NoReleaser("no living process could release it", (key[0],), reason),), words=words)
+        why = "no living process could release it"
+        if kind is Wait.PROCESS_EVENT:
+            reason, why = Absent.NOT_SHARED, "no other process has it"
+        return WaitEdge((NoReleaser(why, (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return WaitEdge((*targets, *certain), words=words, evidence=evidence)
 

@@ -45,6 +45,9 @@ _ADVICE = {
     Absent.ANSWER_TAKEN: (
         "Give each process a queue of its own for the answers, or let it put back what is not meant for it before it ends.",
     ),
+    Absent.NOT_SHARED: (
+        "Pass the event to the process as an argument: where a child is spawned, a module's own event is made anew in it.",
+    ),
     Absent.NOT_WOKEN: (
         "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",
         "PYTHONASYNCIODEBUG=1 turns a direct call, which does not wake the loop, into an error.",

@@ -14,7 +14,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.loops import STREAM
+from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import (
@@ -26,7 +26,7 @@ from mpmon.diagnosis.responsibility import (
     waits_for_room,
 )
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import LOCKS, Wait
+from mpmon.diagnosis.waits import ENDS, LOCKS, Wait, in_barrier
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
@@ -89,8 +89,9 @@ def _advice(stuck: StuckSet) -> str:
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for a lock, or for the other end of a pipe, queue or socket, also in tasks of an event loop; for the end of a
-    program that reads its given input; for a thread of its own that only another process makes act; in a collective, for a rank
-    that waits, through other processes, for the ranks in it; or for another thread of its process that does.
+    program that reads its given input, or of a process that it owes an answer; for a thread of its own that only another
+    process makes act; in a collective, for a rank that waits, through other processes, for the ranks in it; or for another
+    thread of its process that does.
     """
     if _is_handed_over(stuck, key):
         return True
@@ -98,12 +99,13 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     if kind in (Wait.CONDITION, Wait.THREAD_QUEUE):
         return all(isinstance(target, tuple) and target[0] != key[0] for target in stuck.targets(key))
     if kind is Wait.EVENT_LOOP:
-        return any(row.waits == STREAM for row in stuck.job.of(EventLoops).stuck(key))
+        return any(row.waits in CONNECTIONS for row in stuck.job.of(EventLoops).stuck(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER
-    if kind is Wait.JOIN_PROCESS:
-        return all(isinstance(target, tuple) and _reads_input(stuck, target) for target in stuck.targets(key))
+    if kind in ENDS:
+        targets = [target for target in stuck.targets(key) if isinstance(target, tuple)]
+        return bool(targets) and all(_reads_input(stuck, target) or _asks(stuck, target, key) for target in targets)
     return kind in _HELD
 
 
@@ -111,6 +113,12 @@ def _is_handed_over(stuck: StuckSet, key: ThreadKey) -> bool:
     """The thread waits for another one of its process, which is in the cycle."""
     targets = (target for target in stuck.targets(key) if isinstance(target, tuple) and target[0] == key[0])
     return any(target != key and target in stuck.closed.root_blockers for target in targets)
+
+
+def _asks(stuck: StuckSet, key: ThreadKey, server: ThreadKey) -> bool:
+    """It waits for an answer of that thread alone."""
+    asks = stuck.wait_state(key).kind is Wait.SOCKET and not waits_for_room(stuck.job, key)
+    return asks and stuck.targets(key) == (server,)
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
@@ -154,8 +162,9 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
         return None
     holder, others = kept
     name, needing = stuck.job.role(holder[0]).name, several([stuck.job.role(key[0]).name for key in others])
+    held = _held_by(stuck, others[0])
     return Match(
-        summary=f"{name} holds a lock that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
+        summary=f"{name} holds {held} that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
         f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {_needed(stuck, holder, needing)}",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting for the others.",),
@@ -163,14 +172,21 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     )
 
 
+def _held_by(stuck: StuckSet, waiter: ThreadKey) -> str:
+    uses = [use for item in stuck.job.waits_on(waiter) for use in stuck.job.uses.get(item.id, ())]
+    return "a permit" if any(use.max_value > 1 for use in uses) else "a lock"
+
+
 def _needed(stuck: StuckSet, holder: ThreadKey, needing: str) -> str:
     """What the holder of the lock needs of those who need the lock."""
     if waits_for_room(stuck.job, holder):
         return f"only {needing} could make"
-    if stuck.wait_state(holder).kind not in (Wait.QUEUE_GET, Wait.PIPE_READ):
+    kind = stuck.wait_state(holder).kind
+    is_event = kind is Wait.PROCESS_EVENT and not in_barrier(stuck.job.stacks.get(holder))
+    if kind not in (Wait.QUEUE_GET, Wait.PIPE_READ) and not is_event:
         return f"{needing} must enter"
-    sends = any(not _needs_lock_of(stuck, key, holder) for key in stuck.targets(holder) if isinstance(key, tuple))
-    return f"{needing}{' and others' if sends else ''} could send"
+    others = any(not _needs_lock_of(stuck, key, holder) for key in stuck.targets(holder) if isinstance(key, tuple))
+    return f"{needing}{' and others' if others else ''} could {'set' if is_event else 'send'}"
 
 
 def _kept_in_collective(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:
@@ -195,9 +211,13 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
 
 
 def _needs_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
-    """The member waits for a lock that this one holds, and this one waits for it, among others."""
+    """The member waits for a lock or permit that this one holds, perhaps with others, and all of these wait for it, among
+    others.
+    """
     edge = stuck.graph.node(key).edge
-    return edge is not None and edge.holder_known and edge.targets == (holder,) and key in stuck.targets(holder)
+    if edge is None or not edge.holder_known or holder not in edge.targets:
+        return False
+    return all(isinstance(target, tuple) and key in stuck.targets(target) for target in edge.targets)
 
 
 def _waits_for_slot(stuck: StuckSet, key: ThreadKey) -> bool:

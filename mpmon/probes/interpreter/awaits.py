@@ -32,8 +32,8 @@ ENTERS = "__aenter__"
 TAKES = frozenset({ENTERS, "acquire"})
 """Methods of these classes that wait until the lock is free; one of them enters a block."""
 
-EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, EXECUTOR, THREAD, REQUESTS = (
-    "event", "condition", "barrier", "queue join", "process", "stream", "executor", "thread", "requests",
+EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM, ROOM, EXECUTOR, THREAD, REQUESTS = (
+    "event", "condition", "barrier", "queue join", "process", "stream", "room", "executor", "thread", "requests",
 )  # fmt: skip
 
 FUNCTIONS: dict[tuple[str, str], str] = {
@@ -48,7 +48,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("base_events.py", "shutdown_default_executor"): EXECUTOR,
     ("base_events.py", "serve_forever"): REQUESTS,
     ("streams.py", "_wait_for_data"): STREAM,
-    ("streams.py", "_drain_helper"): STREAM,
+    ("streams.py", "_drain_helper"): ROOM,
     ("tasks.py", "wait_for"): "tasks",
     ("tasks.py", "_wait"): "any task",
     ("taskgroups.py", "__aexit__"): "tasks",
@@ -154,7 +154,7 @@ class Awaits:
         if kind == "lock":
             lock = self._lock_of(thing)
             return Await(LOCKS[self._lock_kind(lock)], self._id(lock)) if lock else Await("future", self._id(future))
-        return Await(STREAM) if kind == STREAM else Await(kind, self._id(thing))
+        return Await(kind) if kind in (STREAM, ROOM) else Await(kind, self._id(thing))
 
     def _is_of_thread(self, future: int, frames: Sequence[FrameInMemory]) -> bool:
         """A thread of the process sets the result. Raises `Torn`."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from mpmon.probes.calls import KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
 from mpmon.probes.interpreter.codes import Code
+from mpmon.probes.interpreter.ends import ends_in
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import (
     DICT,
@@ -77,9 +78,12 @@ class Values:
         self._read(bound)
         files = [file_of(self._objects, self._layout, link, code) for link, code in places]
         return [
-            Call(code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry)
+            Call(
+                code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry,
+                ends=self._ends(values) if is_users(file) else (),
+            )
             for (link, code), file, values in zip(places, files, bound, strict=True)
-        ]
+        ]  # fmt: skip
 
     def _bound(self, places: Iterable[Place]) -> list[tuple[int, ...]]:
         """The objects to which the variables of each call are bound; 0 if unbound."""
@@ -120,6 +124,11 @@ class Values:
             Local(variable, value, place < code.arguments, self._text(value, in_full=is_own or variable in kept))
             for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
         ]  # fmt: skip
+
+    def _ends(self, values: Iterable[int]) -> tuple[int, ...]:
+        """`Frame.ends`."""
+        heads = ((value, self._heads.get(value)) for value in values if value)
+        return ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
 
     def _text(self, value: int, *, in_full: bool) -> str:
         texts = self._in_full if in_full else self._tokens

@@ -1,0 +1,71 @@
+"""Which of several processes that have the same end of a pipe or a connection use it.
+
+A fork inherits the ends of all its parent's pipes and sockets, and few programs close what they do not need. Whose calls, since
+its process began, name an end in a variable, uses it; the others need not. Who names both ends has made the pair, and tells
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import takewhile
+
+from mpmon.diagnosis.frames import calls, innermost_user
+from mpmon.diagnosis.roles import PROCESS_FILE
+from mpmon.diagnosis.snapshot_index import SnapshotIndex
+from mpmon.model import Frame, Handle, KernelObject
+
+
+def users(job: SnapshotIndex, handles: Iterable[Handle], near: KernelObject) -> list[Handle]:
+    """Those of the descriptors of the far end whose processes use it; all if nothing tells.
+
+    Args:
+        job: The job at one moment.
+        handles: Descriptors of the far end.
+        near: The object that somebody waits on.
+    """
+    found = list(handles)
+    pids = {row.pid for row in found}
+    named = {pid: _named(job, pid) for pid in pids} if len(pids) > 1 else {}
+    if not named or None in named.values():
+        return found
+    using = [row for row in found if row.fd in (named[row.pid] or ()) and not _has_both(job, row, near, named[row.pid])]
+    return using or found
+
+
+def told(job: SnapshotIndex, near: KernelObject, *, writes: bool) -> str:
+    """Which processes use the far end of an object that somebody reads or `writes`, as evidence; empty where nothing tells."""
+    handles = job.holders.get(near.peer or near.id, ())
+    handles = [row for row in handles if near.peer or (row.reads if writes else row.writes)]
+    using = users(job, handles, near)
+    pids = dict.fromkeys(row.pid for row in using)
+    return f"only the calls of pid {', '.join(map(str, pids))} name that end" if len(using) < len(handles) else ""
+
+
+def _has_both(job: SnapshotIndex, far: Handle, near: KernelObject, named: frozenset[int] | None) -> bool:
+    """The calls of the process name the near end too."""
+    ends = (row for row in job.holders.get(near.id, ()) if row.pid == far.pid and row.fd in (named or ()))
+    return any(row.object != far.object or row.writes != far.writes for row in ends)
+
+
+def _named(job: SnapshotIndex, pid: int) -> frozenset[int] | None:
+    """The descriptors that the calls of a process name since it began; `None` where its calls are not known, not told from
+    those of the process it was forked from, or name more than is read.
+    """
+    stacks = [stack for key in job.threads(pid) if (stack := job.stacks.get(key))]
+    main = job.stacks.get((pid, pid))
+    if main is None or (job.processes[pid].forked and not any(map(_begins, main.frames))):
+        return None
+    if (innermost := innermost_user(main)) and innermost.function == "<module>":
+        # The variables of a module are not among those of its call.
+        return None
+    return frozenset(end for stack in stacks for frame in takewhile(_is_own, stack.frames) for end in frame.ends)
+
+
+def _begins(frame: Frame) -> bool:
+    """What a forked process of multiprocessing begins with: the calls around it are its parent's."""
+    return calls(frame, PROCESS_FILE, ("run",))
+
+
+def _is_own(frame: Frame) -> bool:
+    return not _begins(frame)
