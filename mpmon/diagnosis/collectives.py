@@ -277,19 +277,16 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[T
 
 
 def _furthest(stuck: StuckSet, groups: Mapping[str, list[ThreadKey]]) -> str | None:
-    """The group whose members stand at a later line than all others of the function at which the ways of all part; `None` if
-    they part elsewhere.
-    """
+    """Of two groups the one at the later line of the function in which their ways part; `None` if they part elsewhere."""
     ways = {
         name: [(frame.file, frame.function, frame.line) for frame in reversed(list(user_lines(stack)))]
         for name, keys in groups.items() if (stack := stuck.job.stacks.get(keys[0]))
     }  # fmt: skip
     parted: tuple[tuple[str, str, int], ...] | None
     parted = next((calls for calls in zip(*ways.values(), strict=False) if len(set(calls)) > 1), None)
-    if parted is None or len(ways) < len(groups) or len({call[:2] for call in parted}) > 1:
+    if parted is None or not len(ways) == len(groups) == 2 or len({call[:2] for call in parted}) > 1:
         return None
-    *_, before, last = sorted((call[2], name) for name, call in zip(ways, parted, strict=True))
-    return last[1] if last[0] > before[0] else None
+    return max(zip(parted, ways, strict=True))[1]
 
 
 def astray(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], list[ThreadKey]]:

@@ -11,13 +11,16 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from mpmon.diagnosis.frames import calls, innermost_user
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import PROCESS_FILE
-from mpmon.diagnosis.snapshot_index import SnapshotIndex
+from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import Frame, Handle, KernelObject
 
 
-def users(job: SnapshotIndex, handles: Iterable[Handle], near: KernelObject) -> list[Handle]:
-    """Those of the descriptors of the far end whose processes use it; all if nothing tells.
+def users(job: JobState, handles: Iterable[Handle], near: KernelObject) -> list[Handle]:
+    """Those of the descriptors of the far end whose processes may use it; all if nothing tells. A process that does anything but
+    wait for others of the job is never left out: it may reach the end through an object or a global variable.
 
     Args:
         job: The job at one moment.
@@ -25,30 +28,56 @@ def users(job: SnapshotIndex, handles: Iterable[Handle], near: KernelObject) -> 
         near: The object that somebody waits on.
     """
     found = list(handles)
-    pids = {row.pid for row in found}
-    named = {pid: _named(job, pid) for pid in pids} if len(pids) > 1 else {}
-    if not named or None in named.values():
-        return found
-    using = [row for row in found if row.fd in (named[row.pid] or ()) and not _has_both(job, row, near, named[row.pid])]
-    return using or found
+    naming = _naming(job, found, near)
+    return [row for row in found if row in naming or not _only_waits(job, row.pid)] if naming else found
 
 
-def told(job: SnapshotIndex, near: KernelObject, *, writes: bool) -> str:
+def told(job: JobState, near: KernelObject, *, writes: bool) -> str:
     """Which processes use the far end of an object that somebody reads or `writes`, as evidence; empty where nothing tells."""
     handles = job.holders.get(near.peer or near.id, ())
     handles = [row for row in handles if near.peer or (row.reads if writes else row.writes)]
-    using = users(job, handles, near)
-    pids = dict.fromkeys(row.pid for row in using)
-    return f"only the calls of pid {', '.join(map(str, pids))} name that end" if len(using) < len(handles) else ""
+    naming = _naming(job, handles, near)
+    pids = dict.fromkeys(row.pid for row in naming)
+    return f"only the calls of pid {', '.join(map(str, pids))} name that end" if 0 < len(naming) < len(handles) else ""
 
 
-def _has_both(job: SnapshotIndex, far: Handle, near: KernelObject, named: frozenset[int] | None) -> bool:
+_FOR_OTHERS = ENDS | {
+    Wait.QUEUE_GET,
+    Wait.QUEUE_PUT,
+    Wait.LOCK,
+    Wait.PROCESS_EVENT,
+    Wait.COLLECTIVE,
+    Wait.OTHER_CLIENTS,
+}
+"""Waits for other processes of the job."""
+
+
+def _only_waits(job: JobState, pid: int) -> bool:
+    """Its main thread waits for others of the job, and it has no other thread at work."""
+    main = (pid, pid)
+    waits = job.wait_state(main).kind in _FOR_OTHERS and job.motion(main) is Motion.NOT_SCHEDULED
+    return waits and not job.others_at_work(main)
+
+
+def _naming(job: JobState, found: list[Handle], near: KernelObject) -> list[Handle]:
+    """The descriptors that their processes' calls name; none if that is not known of all."""
+    pids = {row.pid for row in found}
+    named = {pid: _named(job, pid) for pid in pids} if len(pids) > 1 else {}
+    if None in named.values():
+        return []
+    return [
+        row for row in found
+        if row.fd in (named.get(row.pid) or ()) and not _has_both(job, row, near, named[row.pid])
+    ]  # fmt: skip
+
+
+def _has_both(job: JobState, far: Handle, near: KernelObject, named: frozenset[int] | None) -> bool:
     """The calls of the process name the near end too."""
     ends = (row for row in job.holders.get(near.id, ()) if row.pid == far.pid and row.fd in (named or ()))
     return any(row.object != far.object or row.writes != far.writes for row in ends)
 
 
-def _named(job: SnapshotIndex, pid: int) -> frozenset[int] | None:
+def _named(job: JobState, pid: int) -> frozenset[int] | None:
     """The descriptors that the calls of a process name since it began; `None` where its calls are not known, not told from
     those of the process it was forked from, or name more than is read.
     """

@@ -9,7 +9,7 @@ from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.graph import Basis, WaitEdge
 from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Frame, Handle, Row
-from tests.builders import ROOT, blocked, frame, history, kernel_object, process, snapshot, stack, thread
+from tests.builders import ROOT, blocked, frame, history, kernel_object, process, running, snapshot, stack, thread
 
 ASKS, FIRST, SECOND = 4121, 4122, 4123
 NEAR, FAR, PIPE = "socket:7", "socket:8", "pipe:9"
@@ -23,11 +23,19 @@ def naming(place: str, *ends: int) -> Frame:
     return msgspec.structs.replace(frame(place), ends=ends)
 
 
-def idle(pid: int, *frames: str | Frame, forked: bool = True) -> tuple[Row, ...]:
+JOINS = ("multiprocessing/popen_fork.py:27 Popen.poll", "multiprocessing/process.py:149 Process.join")
+
+
+def idle(pid: int, *frames: str | Frame) -> tuple[Row, ...]:
+    """It waits for the end of another process."""
     return (
-        process(pid, parent=ROOT, forked=forked), thread(pid), blocked("futex", pid=pid, ran_at=0.0),
-        stack("main", *frames, pid=pid),
+        process(pid, parent=ROOT, forked=True), thread(pid), blocked("wait4", pid=pid, ran_at=0.0),
+        stack("main", *JOINS, *frames, pid=pid),
     )  # fmt: skip
+
+
+def at_work(pid: int, *frames: str | Frame) -> tuple[Row, ...]:
+    return process(pid, parent=ROOT, forked=True), thread(pid), running(pid), stack("main", *frames, pid=pid)
 
 
 def asked(*others: tuple[Row, ...]) -> WaitEdge:
@@ -67,6 +75,12 @@ def test_the_one_that_names_the_end() -> None:
 )
 def test_otherwise_each_may_be_meant(first: tuple[Row, ...]) -> None:
     assert set(asked(first, idle(SECOND, "job.py:40 other", RUN)).targets) == {(FIRST, FIRST), (SECOND, SECOND)}
+
+
+def test_who_does_anything_else_may_always_be_meant() -> None:
+    """It may reach the end through an object or a global variable."""
+    edge = asked(idle(FIRST, naming("job.py:30 serve", OF_FAR), RUN), at_work(SECOND, "job.py:40 other", RUN))
+    assert set(edge.targets) == {(FIRST, FIRST), (SECOND, SECOND)}
 
 
 def test_what_a_bare_fork_names_may_be_its_parent_s() -> None:

@@ -1,0 +1,55 @@
+"""Numbers for ranks that do not say theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mpmon.diagnosis.roles.role import Role
+from mpmon.model import Process
+
+
+def numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
+    """Numbers for ranks that do not say theirs, if all ranks of the job run here: by LOCAL_RANK, and the last rank
+    without a number gets the last number (Lightning starts the others from rank 0 itself, which has no variables).
+    Else, as a guess, by their place among the ranks that one process started.
+    """
+    ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].kind == "rank"}
+    size = max((role.world_size or 0 for role in ranks.values()), default=0)
+    numbers = {
+        pid: number for pid, role in ranks.items()
+        if (number := role.local_rank if role.rank is None else role.rank) is not None and not role.guessed
+    }  # fmt: skip
+    missing = [pid for pid in ranks if pid not in numbers]
+    if len(set(numbers.values())) < len(numbers):
+        return {}
+    left = set(range(size)) - set(numbers.values())
+    if len(ranks) == size and len(missing) == len(left) == 1:
+        numbers.update(zip(missing, left, strict=True))
+        missing = []
+    told = {pid: role for pid, role in ranks.items() if role.rank is None and pid in numbers}
+    return {
+        **{pid: _with_number(role, numbers[pid], size) for pid, role in told.items()},
+        **(_guessed_ranks(missing, alive, ranks, known) if len(missing) == len(ranks) and size <= len(ranks) else {}),
+    }
+
+
+def _guessed_ranks(
+    pids: Sequence[int], alive: Sequence[Process], ranks: Mapping[int, Role], known: Mapping[int, Role]
+) -> dict[int, Role]:
+    """By place among the ranks of one parent; unchanged if no rank was added since."""
+    before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.kind == "rank"}
+    if len(before) == len(pids):
+        return before
+    if len({ranks[pid].parent for pid in pids}) > 1:
+        return {}
+    eldest = sorted((row.start_time, row.pid) for row in alive if row.pid in ranks)
+    return {
+        pid: msgspec.structs.replace(_with_number(ranks[pid], place, ranks[pid].world_size), guessed=True)
+        for place, (_, pid) in enumerate(eldest)
+    }
+
+
+def _with_number(role: Role, number: int, size: int | None) -> Role:
+    return msgspec.structs.replace(role, name=f"rank {number}", rank=number, world_size=size or role.world_size)
