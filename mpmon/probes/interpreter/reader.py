@@ -33,6 +33,9 @@ from mpmon.probes.syscalls import place_of
 ATTEMPTS = 16
 """Most readings of a running thread before giving up."""
 
+CODE_ATTEMPTS = 3
+"""Most readings of the code objects of a running thread's calls, until the calls stay the same meanwhile."""
+
 RAN_ON = "kept running while it was read"
 
 LOST = "the list of its Python threads cannot be followed"
@@ -157,22 +160,9 @@ class StackReader:
         if not threads:
             return {}
         runtime = walk.runtime
-        self._codes = self._codes or Codes(runtime.layout)
         self._names = self._names or ThreadNames(runtime)
-        links = {tid: _shown(thread) for tid, thread in threads.items()}
-        codes = self._codes.read(memory, dict.fromkeys(link.code for of_one in links.values() for link in of_one))
-        whole = {tid: of_one for tid, of_one in links.items() if all(link.code in codes for link in of_one)}
-        if not threads.keys() - whole.keys() <= set(ran):
-            raise Torn("a code object cannot be read")
-        # What runs may have ended a call, and another code object may lie where the call's was.
-        passing = {
-            tid: threads[tid]
-            for tid in whole
-            if tid in ran and any(it.code in self._codes.passing for it in links[tid])
-        }
-        for (tid, thread), now in zip(passing.items(), walk.again(list(passing.values())), strict=True):
-            if not now.same(thread):
-                del whole[tid]
+        threads, codes = self._with_codes(memory, walk, threads, ran)
+        whole = {tid: _shown(thread) for tid, thread in threads.items()}
         frames = self._frames(Values(memory, runtime.layout), whole, codes)
         idents = {threads[tid].ident for tid in whole}
         names = self._names.read(Objects(memory, runtime.layout), idents)
@@ -184,6 +174,31 @@ class StackReader:
             )
             for tid in whole
         }  # fmt: skip
+
+    def _with_codes(
+        self, memory: Memory, walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[int]
+    ) -> tuple[dict[int, PythonThread], dict[int, Code]]:
+        """The threads whose calls have readable code objects, and these. Raises `Torn`.
+
+        What runs may have ended a call meanwhile, and another code object may lie where the call's was: where one is seen for
+        the first time, or was replaced before, the calls have to be the same afterwards.
+        """
+        known = self._codes = self._codes or Codes(walk.runtime.layout)
+        found, left = dict(threads), CODE_ATTEMPTS
+        while True:
+            links = {tid: [link.code for link in _shown(thread)] for tid, thread in found.items()}
+            codes = known.read(memory, dict.fromkeys(code for of_one in links.values() for code in of_one))
+            whole = {tid for tid, of_one in links.items() if all(code in codes for code in of_one)}
+            if not found.keys() - whole <= set(ran):
+                raise Torn("a code object cannot be read")
+            passing = {tid: found[tid] for tid in whole & set(ran) if not known.passing.isdisjoint(links[tid])}
+            now = dict(zip(passing, walk.again(list(passing.values())), strict=True))
+            over = {tid: thread for tid, thread in now.items() if not thread.same(passing[tid])}
+            found = {tid: thread for tid, thread in found.items() if tid in whole and tid not in over}
+            left -= 1
+            if not over or not left:
+                return found, codes
+            found |= _settled(walk, over, ran)
 
     def _frames(
         self, values: Values, links: Mapping[int, Sequence[Link]], codes: Mapping[int, Code]
