@@ -283,17 +283,24 @@ class SemaphoreUse(Row, frozen=True, kw_only=True):
     """`threading.get_ident()` of the thread that acquired last."""
 
 
+BLOCK = "block:"
+"""Begins the ids of the objects of `with` blocks."""
+
+
 class LockUse(Row, frozen=True, kw_only=True):
     """One thread holds, or waits for, a lock of its own process (`threading.Lock`, `RLock`, the lock of a `Condition`), as
-    CPython's frames and locks say: `mpmon.probes.interpreter`.
+    CPython's frames and locks say; or one that programs make themselves, of a folder, a file or a key of a database, and for
+    which others poll: `mpmon.probes.interpreter`.
     """
 
     pid: Pid
     tid: Pid
     object: Name
-    """`futex:PID:ADDRESS`, the word its waiters sleep on; from Python 3.14 on `lock:PID:ADDRESS`."""
+    """`futex:PID:ADDRESS`, the word its waiters sleep on; from Python 3.14 on `lock:PID:ADDRESS`. `block:DIGEST` for a lock of a
+    program's own making, with a digest of its class and name.
+    """
     kind: str
-    """`Lock`, `RLock`, or `Condition` for the lock inside of one."""
+    """`Lock`, `RLock`, or `Condition` for the lock inside of one; the class, or the function that makes it, of another one."""
     holds: bool
     """False if it waits for it."""
     function: str | None = None
@@ -306,6 +313,11 @@ class LockUse(Row, frozen=True, kw_only=True):
     """
     exact: bool = True
     """False when the thread ran while it was read, or may have given the lock back inside of its `with` block."""
+
+    @property
+    def of_block(self) -> bool:
+        """It is a lock of a program's own making."""
+        return self.object.startswith(BLOCK)
 
 
 class JoinTarget(Row, frozen=True, kw_only=True):

@@ -185,19 +185,24 @@ _FOR_OTHERS = frozenset({
 
 def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     """Ranks that are no longer in a collective."""
-    mains = [key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.job.role(key[0]).kind == "rank"]
-    absent = tuple(key for key in mains if stuck.wait_state(key).kind in _FOR_OTHERS)
     there = tuple(key for keys in groups.values() for key in keys)
+    if (elsewhere := _elsewhere(stuck)) and (keeps := _with_locks(stuck, there)):
+        return Split(Differs.KEEPS_LOCK, keeps, groups, others=elsewhere)
+    absent = tuple(key for key in elsewhere if stuck.wait_state(key).kind in _FOR_OTHERS)
     if not absent:
         return None
     if len(absent) > len(there) and all(stuck.wait_state(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
-    if keeps := _with_locks(stuck, there):
-        return Split(Differs.KEEPS_LOCK, keeps, groups, others=absent)
     if not all(_waits_for_stranger(stuck, key) for key in absent):
         return Split(Differs.ELSEWHERE, absent, groups, others=there)
     odd, others = (there, absent) if len(absent) > len(there) else (absent, there)
     return Split(Differs.STRANGER, odd, groups, others=others)
+
+
+def _elsewhere(stuck: StuckSet) -> tuple[ThreadKey, ...]:
+    """The main threads of ranks in the set that are in no collective."""
+    mains = (key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.job.role(key[0]).kind == "rank")
+    return tuple(key for key in mains if stuck.wait_state(key).kind is not Wait.COLLECTIVE)
 
 
 def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
@@ -245,7 +250,7 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
         places.setdefault(str(stands_at(stuck.job, key)), []).append(key)
-    if len(places) < 2 or name == BACKWARD:
+    if len(places) < 2 or name == BACKWARD or _elsewhere(stuck):
         return None
     return Split(Differs.LINE, odd_ones_out(stuck, places), places, name)
 

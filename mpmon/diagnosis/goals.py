@@ -33,13 +33,15 @@ def goals_of(job: JobState, graph: Graph) -> list[ThreadKey]:
 
 def looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
     """The children of a goal that polls for an unknown condition: it may be polling for their results. An event loop
-    woken by its timers counts too.
+    woken by its timers counts too. Of a goal that waits for nobody, whatever it does, those that wait for the end of a
+    process of their own.
     """
     status, loops = graph.node(goal).status, job.wait_state(goal).kind is Wait.EVENT_LOOP
-    samples = status is Status.LEAF or (status is Status.LIVE and loops)
-    if not samples or job.motion(goal) is not Motion.POLLING:
+    if status not in (Status.LEAF, Status.LIVE):
         return []
     children = [key for pid in job.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
+    if (status is Status.LIVE and not loops) or job.motion(goal) is not Motion.POLLING:
+        return [key for key in children if job.wait_state(key).kind in ENDS]
     return [key for key in children if not serves(job, key)]
 
 

@@ -23,6 +23,7 @@ MAX_FRAMES = 400
 KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "_worker_loop": frozenset({"worker_id", "num_workers"}),
     "_next_data": frozenset({"worker_id"}),
+    "worker": frozenset({"completed", "maxtasks"}),
     "_wrap": frozenset({"i"}),
     **dict.fromkeys(("send", "isend"), frozenset({"dst", "tag"})),
     **dict.fromkeys(("recv", "irecv"), frozenset({"src", "tag"})),
@@ -31,8 +32,8 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
 }
-"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
-torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
+"""Locals of libraries' functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
+torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py, Lib/multiprocessing/pool.py. They are small numbers."""
 
 KNOWN_WORDS = {"init_process_group": "init_method", "_find_and_load": "name", "_lock_unlock_module": "name"}
 """The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the imported

@@ -2,6 +2,7 @@
 
 - The lock of a file: whose open file descriptions have it, by `lock:` of proc_pid_fdinfo(5).
 - A semaphore between processes: what each process that maps it has taken, from the memory of that process.
+- A lock of a program's own making, which others poll for in `__enter__`: who is in the body of such a `with` block.
 - A lock within a process, and an awaited thread or future: from the memory of its interpreter; for parents, also which
   children their program still refers to.
 """
@@ -153,6 +154,30 @@ def ask_interpreters(
             look.remembered, look.children = found.remembered, children[look.pid]
     problem = next((look.locks_problem.reason for look in asked if look.locks_problem), None)
     return [_report("locks", now() - started, problem)]
+
+
+def search_blocks(proc: Proc, looks: Looks, now: Callable[[], float], until: float) -> list[ProbeReport]:
+    """For each `with` block that a thread polls to enter, read which threads of all processes are in such a block, as far as
+    there is time before `until`.
+    """
+    wanted = frozenset(name for look in looks.values() for name in look.entering())
+    asked = [look for look in looks.values() if look.stacks and not wanted <= look.blocks_asked] if wanted else []
+    if not asked:
+        return []
+    from mpmon.probes.interpreter import blocks_held
+
+    started, problem = now(), None
+    for first in range(0, len(asked), LEAST):
+        if first and now() >= until:
+            problem = NO_TIME
+            break
+        part = asked[first : first + LEAST]
+        answers = in_turn(blocks_held, proc, {look.pid: {"wanted": wanted} for look in part})
+        for look in part:
+            found = answers.get(look.pid)
+            if not isinstance(found, OSError):
+                look.blocks, look.blocks_asked = found or (), wanted
+    return [_report("blocks", now() - started, problem)]
 
 
 Loops: TypeAlias = "dict[tuple[int, str, int], Loop | None]"

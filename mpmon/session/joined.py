@@ -47,7 +47,7 @@ class JoinedTables:
             self._handles, self.handles = handles, shared(tuple(chain.from_iterable(handles)), self.handles)
         self.stacks = tuple(row for look in looks for row in look.stacks or ())
         self.semaphores = shared(tuple(row for look in looks for row in look.semaphores), self.semaphores)
-        self.locks = shared(tuple(row for look in looks for row in look.locks), self.locks)
+        self.locks = shared(tuple(row for look in looks for row in (*look.locks, *look.blocks)), self.locks)
         self.awaited = shared(tuple(row for look in looks for row in look.awaited), self.awaited)
         self.remembered = shared(tuple(row for look in looks for row in look.remembered), self.remembered)
         self.tasks = shared(tuple(row for look in looks for row in look.tasks), self.tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -80,6 +80,9 @@ class Look:
         self.semaphores_problem: Unknown | None = None
         self.locks: tuple[LockUse, ...] = ()
         self.locks_problem: Unknown | None = None
+        self.blocks: tuple[LockUse, ...] = ()
+        """Its threads in blocks that others poll to enter, of those in `blocks_asked`."""
+        self.blocks_asked: frozenset[str] = frozenset()
         self.awaited: tuple[JoinTarget, ...] = ()
         self.remembered: tuple[KnownChild, ...] = ()
         self.children: frozenset[int] = frozenset()
@@ -167,6 +170,10 @@ class Look:
     def maps_unasked(self, semaphores: frozenset[str]) -> bool:
         """Whether the process maps one of these, and has not been searched for all of them since it last ran."""
         return not semaphores <= self.semaphores_asked and any(row.object in semaphores for row in self.handles)
+
+    def entering(self) -> Iterator[str]:
+        """The objects of the `with` blocks that its threads poll to enter."""
+        return (row.object for row in self.locks if not row.holds and row.of_block)
 
     def remembers(self, children: frozenset[int]) -> bool:
         """Whether `remembered` still holds: same children, all known, and the exit status of all others known."""

@@ -254,6 +254,7 @@ class ThoroughLooks:
             *holders.ask_interpreters(
                 self._proc, self.last, pids, self._table, self._now, until=until, eager=self._eager
             ),
+            *holders.search_blocks(self._proc, self.last, self._now, until),
             *ask_loops(self._proc, self.last, pids, self._now, until),
         ]
 

@@ -4,11 +4,11 @@ Every function returns the targets that could end the wait. Too many targets mak
 wait), too few make it wrong, so the set is narrowed only by facts: who holds the other end, who is idle, who has exited.
 
 Modules: `servants` (DataLoader, pools), `messages` (pipes, queues, sockets), `semaphores` (locks and permits between
-processes), `file_locks`, `taken` (items that another process took), `connections` (the server of a socket, a manager's
-clients), `threads` (inside one process), `natives` (native threads), `ends` (joins, exit), `output` (of a subprocess), `polls`
-(conditions that a polling loop tests), `ranks` (collectives, rendezvous, keys of the store), `file_servers` (file systems that
-do not respond), `tasks` (user code that any library runs), `loops` (asyncio tasks), `remote` (torch's RPC), `dead` (exited
-processes), `hidden` (unreadable processes).
+processes), `file_locks`, `blocks` (locks of a program's own making), `taken` (items that another process took), `connections`
+(the server of a socket, a manager's clients), `threads` (inside one process), `natives` (native threads), `ends` (joins, exit),
+`output` (of a subprocess), `polls` (conditions that a polling loop tests), `ranks` (collectives, rendezvous, keys of the store),
+`file_servers` (file systems that do not respond), `tasks` (user code that any library runs), `loops` (asyncio tasks), `remote`
+(torch's RPC), `dead` (exited processes), `hidden` (unreadable processes).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mpmon.diagnosis.edges.blocks import entered_block
 from mpmon.diagnosis.edges.connections import clients, serves_one
 from mpmon.diagnosis.edges.dead import crashed_relatives, with_crashed
 from mpmon.diagnosis.edges.ends import (
@@ -122,6 +123,8 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if left_unread(job, key):
         return Node(key, Status.LEAF)
     if edge := stuck_loop(job, key):
+        return Node(key, Status.WAITS, edge)
+    if not _may_act_by_clock(job, key) and (edge := entered_block(job, key)):
         return Node(key, Status.WAITS, edge)
     tested = polled(job.stacks.get(key)) if wait_state.kind is not Wait.SIGNAL else None
     if tested and (edge := polled_work(job, key, tested)):

@@ -14,12 +14,13 @@ from itertools import pairwise
 import msgspec
 
 from mpmon.diagnosis import libraries
+from mpmon.diagnosis.frames import calls, has
 from mpmon.diagnosis.graph import Exited, External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS, given_name
 from mpmon.diagnosis.thresholds import KILLED_TOGETHER_S, NEXT_ROUND_S, STARTED_TOGETHER_S
-from mpmon.model import Cgroup, KnownChild, Process
+from mpmon.model import Cgroup, KnownChild, Process, Stack
 
 
 class Death(msgspec.Struct, frozen=True, gc=False):
@@ -188,37 +189,75 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
     """A pool worker that died, as its replacement shows."""
 
     successor: int
-    first: int
-    """Pid of the oldest of its siblings."""
-    apart_s: float | None
-    """Seconds between the starts of the two; `None` if the numbers in the names show that a worker is missing."""
-    dead: tuple[int, ...]
+    shown_by: str
+    """The fact that shows it."""
+    dead: tuple[int, ...] = ()
     """Pids missing between the siblings' pids; empty if that is ambiguous."""
 
 
+STARTS_WORKERS = ("multiprocessing/pool.py", ("_handle_workers",))
+"""The thread that replaces a pool's workers."""
+
+
 def replaced(job: JobState, pids: Iterable[int]) -> Replaced | None:
-    """A pool starts a new worker for one that died: the numbers in the workers' names show that one is missing, or the new
-    worker is much younger than the others.
+    """A pool starts a new worker for one that died: the new one's pid is above the id of the pool's thread that starts workers,
+    which is itself started after the first ones; else the numbers in the workers' names show that one is missing, or the
+    new worker is much younger than the others. Workers of a pool with `maxtasksperchild` are replaced without having died.
     """
     workers = sorted((job.processes[pid].start_time, pid) for pid in pids if pid in job.processes)
-    late = _latecomer([at for at, _ in workers])
+    if any("maxtasks" in of_worker(job.stacks.get((pid, pid))) for _, pid in workers):
+        return None
+    starter = max((tid for _, pid in workers for tid in _starters(job, pid)), default=None)
+    late = _latecomer([at for at, _ in workers]) if starter is None else _above(starter, [pid for _, pid in workers])
     youngest = len(workers) - 1 if late is None else late
-    told = bool(workers) and _missing_number(job, workers[youngest][1], _POOL_NUMBERED) is not None
+    told = starter is None and bool(workers) and _missing_number(job, workers[youngest][1], _POOL_NUMBERED) is not None
     if late is None and not told:
         return None
     (begin, first), (at, successor) = workers[0], workers[youngest]
     gone = forgotten_child(job, successor, _POOL_NUMBERED)
-    if late is None or gone is not None:
-        return Replaced(successor, first, None if told else at - begin, () if gone is None else (gone,))
-    together = [pid for _, pid in workers[:late]]
-    # Processes forked one after the other get consecutive pids.
-    gaps = sorted(set(range(min(together), max(together))) - set(together))
-    count = len(workers) - late
-    after = max(together) + 1
-    if not gaps and count == 1 and after not in job.processes and after < successor:
+    if starter is not None:
+        shown_by = f"pid {successor} was started after the pool's thread that replaces workers"
+    elif told:
+        shown_by = f"the number in its name shows that one more process was started before pid {successor}"
+    else:
+        shown_by = f"pid {successor} was started {at - begin:.1f} s after pid {first}"
+    pids = [pid for _, pid in workers]
+    dead = (gone,) if gone is not None else _between(job, pids, late, starter) if late else ()
+    return Replaced(successor, shown_by, dead)
+
+
+def of_worker(stack: Stack | None) -> frozenset[str]:
+    """Which of a pool worker's own counters are set, by the frame of `worker` (multiprocessing/pool.py): `completed`, its tasks,
+    once its initializer has returned, and `maxtasks`.
+    """
+    frames = (frame for frame in (stack.frames if stack else ()) if calls(frame, *WORKER))
+    return frozenset().union(*(frame.known or () for frame in frames))
+
+
+WORKER = ("multiprocessing/pool.py", ("worker",))
+
+
+def _starters(job: JobState, worker: int) -> list[int]:
+    """The ids of the threads that start workers in the process whose pool a worker belongs to."""
+    threads = job.threads(job.role(worker).parent or 0)
+    return [key[1] for key in threads if (stack := job.stacks.get(key)) and has(stack, *STARTS_WORKERS)]
+
+
+def _above(starter: int, pids: list[int]) -> int | None:
+    """Index of the first worker that was started after a thread: the kernel numbers both alike, in the order of their starts."""
+    return next((at for at, pid in enumerate(pids) if pid > starter), None)
+
+
+def _between(job: JobState, workers: list[int], late: int, starter: int | None) -> tuple[int, ...]:
+    """The pids that are missing among those of the workers before the late ones, if there are as many."""
+    together = workers[:late]
+    # Processes forked one after the other get consecutive pids, the pool's first thread the next one.
+    gaps = sorted(set(range(min(together), starter or max(together))) - set(together))
+    count, after = len(workers) - late, max(together) + 1
+    if starter is None and not gaps and count == 1 and after not in job.processes and after < workers[late]:
         # The worker that was started last has died.
         gaps = [after]
-    return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
+    return tuple(gaps if len(gaps) == count else ())
 
 
 def _latecomer(starts: list[float]) -> int | None:
@@ -243,7 +282,7 @@ _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 
 def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
     """The pid of a sibling that ended and left no trace: the numbers in the siblings' names show that one is missing, and
-    exactly one pid between its neighbours' pids is unused.
+    exactly one pid between its neighbours' pids is unused; or the one next to a neighbour's, where others were forked in a row.
     """
     number = _missing_number(job, pid, numbered)
     if number is None:
@@ -253,6 +292,9 @@ def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBER
     taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
     between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
+    if len(free) > 1 and any(numbers.get(one + 1) == child + 1 for one, child in numbers.items()):
+        before = numbers.get(number - 1)
+        free = [candidate for candidate in free if candidate == (before + 1 if before else numbers[number + 1] - 1)]
     return free[0] if len(free) == 1 else None
 
 

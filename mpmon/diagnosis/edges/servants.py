@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.edges.dead import gone_children, replaced
+from mpmon.diagnosis.edges.dead import STARTS_WORKERS, gone_children, of_worker, replaced
 from mpmon.diagnosis.edges.messages import has_mail, message, other_ends
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.edges.output import end_or_output
@@ -205,7 +205,7 @@ def _fruitless(job: JobState, key: ThreadKey) -> WaitEdge | None:
     starts a new one within a tenth of a second, or several ended; and the thread that takes results has not run for a while.
     """
     threads = job.threads(key[0])
-    if not any((stack := job.stacks.get(other)) and has(stack, *_STARTS_WORKERS) for other in threads):
+    if not any((stack := job.stacks.get(other)) and has(stack, *STARTS_WORKERS) for other in threads):
         return None
     moments = [past.ran_at for other in threads if is_deliverer(job, other) and (past := job.thread_history(other))]
     if not moments or job.now - max(moments) < FROZEN_AFTER_S:
@@ -237,10 +237,6 @@ def _runs_tasks(job: JobState, key: ThreadKey) -> bool:
     return stack is not None and has(stack, "multiprocessing/pool.py", ("worker",))
 
 
-_STARTS_WORKERS = ("multiprocessing/pool.py", ("_handle_workers",))
-"""The thread that replaces a pool's workers."""
-
-
 def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
     if edge := _delivered(job, key):
@@ -248,7 +244,8 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if edge := _fruitless(job, key):
         return edge
     workers = pool_workers(job, key[0])
-    busy = [*busy_threads(job, workers), *executor_threads(job, key), *_loops(job, key)]
+    at_work = _at_work(job, list(busy_threads(job, workers)), workers)
+    busy = [*at_work, *executor_threads(job, key), *_loops(job, key)]
     if not busy and (feeding := _feeding(job, key)):
         return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(job, workers))
     if busy:
@@ -311,6 +308,17 @@ def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 _OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})
 """Descriptors that the kernel makes readable, by itself or for any program."""
+
+
+def _at_work(job: JobState, busy: list[ThreadKey], workers: list[int]) -> list[ThreadKey]:
+    """The busy ones of a pool's workers, without those that took the place of others and are still in its initializer: they have
+    no task, and others are free for one.
+    """
+    began = {pid: "completed" in of_worker(job.stacks.get((pid, pid))) for pid in workers}
+    late = [key for key in busy if not began[key[0]]]
+    if set(late) != set(busy) or not any(began.values()) or replaced(job, workers) is None:
+        return busy
+    return []
 
 
 def busy_threads(job: JobState, pids: Iterable[int]) -> Iterator[ThreadKey]:

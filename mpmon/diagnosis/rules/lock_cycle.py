@@ -165,7 +165,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     held = _held_by(stuck, others[0])
     return Match(
         summary=f"{name} holds {held} that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
-        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {_needed(stuck, holder, needing)}",
+        f"{stuck.waits_for(holder)}{stuck.at(holder)}{_needed(stuck, holder, needing)}",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting for the others.",),
         certainty=Certainty.LIKELY,
@@ -178,15 +178,17 @@ def _held_by(stuck: StuckSet, waiter: ThreadKey) -> str:
 
 
 def _needed(stuck: StuckSet, holder: ThreadKey, needing: str) -> str:
-    """What the holder of the lock needs of those who need the lock."""
+    """What the holder of the lock needs of those who need the lock; empty where what it waits for says so."""
     if waits_for_room(stuck.job, holder):
-        return f"only {needing} could make"
-    kind = stuck.wait_state(holder).kind
-    is_event = kind is Wait.PROCESS_EVENT and not in_barrier(stuck.job.stacks.get(holder))
+        return f", which only {needing} could make"
+    kind, meets = stuck.wait_state(holder).kind, in_barrier(stuck.job.stacks.get(holder))
+    if meets or kind in (Wait.COLLECTIVE, Wait.RENDEZVOUS):
+        return f", which {needing} must enter"
+    is_event = kind is Wait.PROCESS_EVENT
     if kind not in (Wait.QUEUE_GET, Wait.PIPE_READ) and not is_event:
-        return f"{needing} must enter"
+        return ""
     others = any(not _needs_lock_of(stuck, key, holder) for key in stuck.targets(holder) if isinstance(key, tuple))
-    return f"{needing}{' and others' if others else ''} could {'set' if is_event else 'send'}"
+    return f", which {needing}{' and others' if others else ''} could {'set' if is_event else 'send'}"
 
 
 def _kept_in_collective(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:

@@ -102,13 +102,11 @@ def _replaced(stuck: StuckSet) -> Match | None:
     found = replaced(stuck.job, pool_workers(stuck.job, stuck.root[0])) if stuck.root else None
     if found is None:
         return None
-    by_number = f"the number in its name shows that one more process was started before pid {found.successor}"
-    by_start = f"pid {found.successor} was started {found.apart_s or 0.0:.1f} s after pid {found.first}"
     return Match(
         summary=f"{stuck.role()} waits for {stuck.wait_state().words}, but a worker of its pool died: pid {found.successor} was "
         "started in its place, and the task is lost",
         evidence=(
-            f"{by_number if found.apart_s is None else by_start}, and all pool workers wait for work",
+            f"{found.shown_by}, and no pool worker is at work on a task",
             *(
                 f"pid {gone} is missing from the sequence of its siblings' pids: probably the dead worker"
                 for gone in found.dead

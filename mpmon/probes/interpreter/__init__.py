@@ -23,7 +23,8 @@ Modules: `runtime` finds the interpreter in a process, `layouts` holds the offse
 3.12; what the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` follows threads and
 frames, `codes` decodes code objects and `lines` their line tables; `objects` reads Python objects, `modules` the names
 of a module. `reader` makes the rows of stacks, with thread `names`, and `values` of variables, which `printing` formats
-as py-spy does. `frames` knows what is on a call's value stack, `locks` makes the rows of lock holders; `contents`
+as py-spy does. `frames` knows what is on a call's value stack, `blocks` in which `with` blocks it is, `locks` makes the
+rows of lock holders; `contents`
 follows variables, and `things` reads the visible state of an object; `groups` knows the process groups of torch;
 `children` and `queues` find multiprocessing objects among those `reachable` from variables. `tasks` makes the rows of
 tasks, `coroutines` follows suspended coroutines, and `awaits` finds out what the innermost one awaits.
@@ -32,6 +33,7 @@ Nothing is stopped or written.  Every pointer is distrusted: a failed read or an
 thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.
 """
 
+from mpmon.probes.interpreter.blocks import blocks_held
 from mpmon.probes.interpreter.locks import Findings, look_inside
 
-__all__ = ["Findings", "look_inside"]
+__all__ = ["Findings", "blocks_held", "look_inside"]

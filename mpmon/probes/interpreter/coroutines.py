@@ -85,6 +85,13 @@ class Coroutines:
                 return Chain(tuple(calls), 0, begun=False)
             thing = self._top(frame, calls[-1].code)
 
+    def call(self, generator: int) -> Call:
+        """The call of a generator, suspended or running. Raises `Torn`."""
+        frame, state = self._frame(generator)
+        if not frame or state > 0:
+            raise Torn
+        return self._call(frame)
+
     def _unwrapped(self, thing: int) -> tuple[int, bytes]:
         """The object behind any wrappers, and its type. Raises `Torn`."""
         for _ in range(MOST_CALLS):

@@ -12,6 +12,7 @@ import msgspec
 from mpmon.model import JoinTarget, KnownChild, LockUse, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.blocks import BOUND_TO, Blocks
 from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
@@ -34,9 +35,6 @@ LOCK_AT, OWNER_AT = 16, 24
 
 
 TORN = "frames of a running thread could not be followed"
-
-BOUND_TO = 24
-"""`m_self` of a built-in method and `im_self` of a bound one."""
 
 GIVES_BACK = frozenset({"release", "_release_save"})
 """A function with a `with` block, or one called in it, that looks up one of these may have released the lock there."""
@@ -103,6 +101,7 @@ def look_inside(
             runtime = runtime_of(proc, pid, memory)
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
+            inside.note_entering(looping)
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
             counts = inside.counts
         ran = tids.ran()
@@ -163,6 +162,7 @@ class _Inside:
         self._objects = Objects(memory, runtime.layout)
         self._layout = runtime.layout
         self._frames = Frames(memory, self._objects, runtime)
+        self._blocks = Blocks(memory, self._objects, self._layout)
         self._tids = tids
         self._sleepers = sleepers
         self._by_ident: dict[int, int] = {}
@@ -301,25 +301,20 @@ class _Inside:
 
     def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
         """Locks whose `__exit__` is on the frame's value stack."""
-        kept = frame.kept
-        for value, above in zip(kept, (*kept[1:], 0), strict=False):
-            yield from self._lock(self._exited(value, above))
+        for owner in self._blocks.kept(frame):
+            yield from self._lock(owner)
 
-    def _exited(self, value: int, above: int) -> int:
-        """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
-        kind = self._type(value)
-        if kind == b"builtin_function_or_method":
-            return self._objects.word(value + BOUND_TO) if self._method_name(value) == b"__exit__" else 0
-        if kind == b"method":
-            function = self._objects.word(value + 16)
-            return self._objects.word(value + BOUND_TO) if self._function_name(function) == "__exit__" else 0
-        return above if self._is_plain_exit(value, kind) else 0
+    def note_entering(self, tids: Collection[int]) -> None:
+        """Note the locks of a program's own making that these threads poll for, to enter a `with` block."""
+        for tid in tids:
+            self._try(self._note_entering, tid, self._stacks.get(tid, []))
 
-    def _is_plain_exit(self, value: int, kind: bytes) -> bool:
-        """3.14 leaves the function on the stack and, above it, the object it belongs to (LOAD_SPECIAL)."""
-        if kind == b"method_descriptor":
-            return self._objects.text(self._objects.word(value + 24)) == "__exit__"
-        return kind == b"function" and self._function_name(value) == "__exit__"
+    def _note_entering(self, tid: int, frames: list[FrameInMemory]) -> None:
+        if found := self._blocks.entering(frames):
+            kind, name, place = found
+            row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False)
+            depth = len(frames) - place - 1
+            self.locks.append(msgspec.structs.replace(row, function=frames[place].code.name, depth=depth))
 
     def _note_wanted(self, tid: int, frames: list[FrameInMemory]) -> None:
         """The lock that a sleeping thread waits for, as an operand of its innermost call."""
@@ -458,12 +453,6 @@ class _Inside:
             return self._objects.is_iterator(value)
         except Torn:
             return False
-
-    def _method_name(self, value: int) -> bytes:
-        return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))
-
-    def _function_name(self, value: int) -> str:
-        return self._objects.text(self._objects.word(value + 32)) if self._type(value) == b"function" else ""
 
 
 def _gives_back(frame: FrameInMemory) -> bool:

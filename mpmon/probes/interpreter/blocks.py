@@ -1,0 +1,162 @@
+"""`with` blocks: whose body a call is in, and which one a call is about to enter.
+
+A bound `__exit__` stays on the value stack of a call from the moment that its block is entered until the block ends. That shows
+who holds a lock of `threading`, and also who holds a lock that a program makes itself, of a folder, a file or a key of a
+database: others poll for it in `__enter__` of an object of the same class, or in the function under `contextlib.contextmanager`
+that makes it, with the same name.
+
+Sources: Lib/contextlib.py; Objects/classobject.c and Objects/funcobject.c of CPython 3.10 to 3.14.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from mpmon.model import BLOCK, LockUse
+from mpmon.probes.aside import may_hang
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.codes import Codes
+from mpmon.probes.interpreter.contents import is_standard
+from mpmon.probes.interpreter.coroutines import Coroutines
+from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, TAGS, Objects, Torn
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
+from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.memory import Memory
+
+BOUND_TO = 24
+"""`m_self` of a built-in method and `im_self` of a bound one."""
+
+ENTERS, EXITS = "__enter__", "__exit__"
+
+BY_GENERATOR = b"_GeneratorContextManager"
+"""The type of what a function under `contextlib.contextmanager` returns; `gen` is its generator."""
+
+MOST_NAMES, LONGEST_NAME = 32, 400
+"""Attributes or variables of one object that are searched for its name, and the longest name."""
+
+
+class Blocks:
+    """The objects of `with` blocks in one process."""
+
+    def __init__(self, memory: Memory, objects: Objects, layout: Layout) -> None:
+        self._memory = memory
+        self._objects = objects
+        self._layout = layout
+
+    def kept(self, frame: FrameInMemory) -> Iterator[int]:
+        """The objects in whose blocks a call is: those whose `__exit__` is on its value stack. Raises `Torn`."""
+        kept = frame.kept
+        for value, above in zip(kept, (*kept[1:], 0), strict=False):
+            if owner := self._exited(value, above):
+                yield owner
+
+    def held(self, frame: FrameInMemory, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Kind and id of those of the wanted objects in whose blocks a call is. Raises `Torn`."""
+        found = (self.named(owner) for owner in self.kept(frame))
+        return ((kind, name) for kind, name in found if name in wanted)
+
+    def entering(self, frames: Sequence[FrameInMemory]) -> tuple[str, str, int] | None:
+        """Kind and id of the object whose block a thread is about to enter, in code that is not the standard library's, and the
+        place of the call that does it, innermost first. Raises `Torn`.
+        """
+        for place, frame in enumerate(frames):
+            if frame.code.name == ENTERS and (
+                frame.code.file.endswith("/contextlib.py") or not is_standard(frame.code.file)
+            ):
+                owner = frame.argument(0)
+                return (*self.named(owner), place) if owner else None
+        return None
+
+    def named(self, owner: int) -> tuple[str, str]:
+        """What an object is, and its id: the same in all processes for objects of one class whose first string, which names what
+        they lock, is the same, or which have none. Raises `Torn`.
+        """
+        kind, values = self._parts(owner)
+        name = next(filter(None, map(self._text, values)), "")
+        return kind, f"{BLOCK}{zlib.crc32(f'{kind} {name}'.encode()):08x}"
+
+    def _parts(self, owner: int) -> tuple[str, Iterable[int]]:
+        """The class of an object and its attributes; for a generator, its function and variables."""
+        made = self._objects.attribute(owner, b"gen") if self._type(owner) == BY_GENERATOR else None
+        if not made:
+            named = self._objects.named_values(owner)
+            return self._type(owner).decode(errors="replace"), [value for _, value in named[:MOST_NAMES]]
+        call = Coroutines(self._objects, self._layout).call(made)
+        code = Codes(self._layout).read(self._memory, [call.code])[call.code]
+        frame = FrameInMemory(Tables(self._objects), self._layout, call.frame, code)
+        return code.name, frame.variables()[:MOST_NAMES]
+
+    def _text(self, value: int) -> str:
+        """A string, or the path that an object of `pathlib` stands for, once it was used; empty for anything else."""
+        kind = self._type(value)
+        if kind in (b"PosixPath", b"PurePosixPath", b"Path"):
+            value = self._objects.attribute(value, b"_str") or 0
+            kind = self._type(value)
+        with suppress(Torn):
+            return self._objects.text(value, LONGEST_NAME) if kind == b"str" else ""
+        return ""
+
+    def _exited(self, value: int, above: int) -> int:
+        """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
+        kind = self._type(value)
+        if kind == b"builtin_function_or_method":
+            return self._objects.word(value + BOUND_TO) if self._method_name(value) == EXITS.encode() else 0
+        if kind == METHOD:
+            function = self._objects.word(value + FUNCTION_AT)
+            return self._objects.word(value + BOUND_TO) if self._function_name(function) == EXITS else 0
+        return above if self._is_plain_exit(value, kind) else 0
+
+    def _is_plain_exit(self, value: int, kind: bytes) -> bool:
+        """3.14 leaves the function on the stack and, above it, the object it belongs to (LOAD_SPECIAL)."""
+        if kind == b"method_descriptor":
+            return self._objects.text(self._objects.word(value + 24)) == EXITS
+        return kind == b"function" and self._function_name(value) == EXITS
+
+    def _method_name(self, value: int) -> bytes:
+        return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))
+
+    def _function_name(self, value: int) -> str:
+        return self._objects.text(self._objects.word(value + NAME_AT)) if self._type(value) == b"function" else ""
+
+    def _type(self, value: int) -> bytes:
+        """The name of a type; empty for anything that is not an object, since slots may hold anything."""
+        if not value or value & TAGS:
+            return b""
+        try:
+            return self._objects.type_name(value)
+        except Torn:
+            return b""
+
+
+@may_hang
+def blocks_held(proc: Proc, pid: int, wanted: frozenset[str]) -> tuple[LockUse, ...]:
+    """The threads of one process that are in the blocks of wanted objects.
+
+    Raises:
+        OSError: its memory cannot be read.
+    """
+    tids = Tids(proc, pid)
+    with Memory(proc, pid) as memory:
+        try:
+            return tuple(_held(memory, tids, runtime_of(proc, pid, memory), wanted))
+        except (NoInterpreter, Torn):
+            return ()
+
+
+def _held(memory: Memory, tids: Tids, runtime: Runtime, wanted: frozenset[str]) -> Iterator[LockUse]:
+    objects = Objects(memory, runtime.layout)
+    frames = Frames(memory, objects, runtime)
+    blocks = Blocks(memory, objects, runtime.layout)
+    for thread in frames.threads():
+        tid = tids.of(thread.native_id)
+        calls = list(frames.of(thread)) if tid else []
+        for depth, frame in enumerate(reversed(calls)):
+            for kind, name in blocks.held(frame, wanted):
+                yield LockUse(
+                    pid=tids.pid, tid=tid or 0, object=name, kind=kind, holds=True, function=frame.code.name, depth=depth,
+                    exact=False,
+                )  # fmt: skip
