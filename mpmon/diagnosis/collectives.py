@@ -85,6 +85,7 @@ class Differs(Enum):
         "they wait for a process that is no rank, and waits for those in the collective; or most wait so for these"
     )
     LEFT_BACKWARD = "they do not reduce gradients as the others do"
+    UNMET = "they send to, or receive from, a rank in a collective, while another one wants to do that with them"
     OPERATION = "they are in another operation"
     NUMBER = "their numbers, sizes or types show that it is another operation of the same name"
     ROOT = "they name another root"
@@ -230,7 +231,24 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
     for keys in groups.values() if not numbers.odd else ():
         if len(keys) > 1 and (found := with_another_root(keys, stuck.job)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    return Split(Differs.OPERATION, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
+    odd = numbers.odd or odd_ones_out(stuck, groups)
+    how = Differs.UNMET if _meets_nobody(stuck, odd) else Differs.OPERATION
+    return Split(how, odd, groups, numbers=numbers)
+
+
+def _meets_nobody(stuck: StuckSet, odd: Sequence[ThreadKey]) -> bool:
+    """One of these ranks sends to, or receives from, a rank in a collective, while another one wants the opposite of it."""
+    words = {key: stuck.wait_state(key).words for key in stuck.closed.core}
+    for one in odd:
+        opposite = (
+            _RECEIVES if words.get(one) in _SENDS else _SENDS if words.get(one) in _RECEIVES else frozenset[str]()
+        )
+        asked = any(word in opposite and one in stuck.targets(key) for key, word in words.items())
+        if asked and not any(
+            words.get(target) in opposite for target in stuck.targets(one) if isinstance(target, tuple)
+        ):
+            return True
+    return False
 
 
 def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Numbered) -> Split | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import READY, SLEEP, stuck, user_frame
+from mpmon.diagnosis.loops import READY, REQUESTS, SLEEP, held_up, known_as_awaiting, stuck, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait, has_no_limit
 from mpmon.model import KernelObject, Task
@@ -27,7 +27,7 @@ class EventLoops:
         """The tasks of event loops, by the threads they run in."""
         found: dict[ThreadKey, list[Task]] = {}
         for row in self._job.snapshot.tasks:
-            found.setdefault((row.pid, row.tid), []).append(row)
+            found.setdefault((row.pid, row.tid), []).append(known_as_awaiting(row))
         return {key: tuple(rows) for key, rows in found.items()}
 
     @cached_property
@@ -78,6 +78,21 @@ class EventLoops:
         items = self._watched(key)
         return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
+    def held_up(self, key: ThreadKey) -> tuple[Task, ...]:
+        """The tasks of a server's loop that work on requests, if all of these wait for their own clients, processes of the job,
+        whatever else ticks in the loop or may come from others; none for any other loop.
+        """
+        rests = self._job.wait_state(key).kind is Wait.EVENT_LOOP and not self._job.others_at_work(key)
+        tasks = held_up(self.known(key)) if rests else ()
+        return tasks if tasks and self.clients(key) else ()
+
+    def clients(self, key: ThreadKey) -> tuple[KernelObject, ...]:
+        """The connections an event loop watches, besides a socket that accepts more, if each leads only to processes of the job;
+        else none.
+        """
+        items = [item for item in self._watched(key) or () if not item.listens]
+        return tuple(items) if items and all(self._is_among_us(item, key[0]) for item in items) else ()
+
     def _is_connected(self, key: ThreadKey) -> bool:
         """An event loop may watch something besides what its own Python threads wake it with, at least one object: a library's
         native thread may wake it, too.
@@ -110,7 +125,7 @@ class EventLoops:
         return any(row.pid != pid and self._job.is_alive(row.pid) for row in self._job.holders.get(far, ()))
 
     def waiting(self, key: ThreadKey) -> list[Task]:
-        """The tasks of the user's code in the event loop that a thread rests in, sleeping ones left out."""
+        """The tasks of the user's code in the event loop that a thread rests in, but those that sleep or wait for requests."""
         if self._job.wait_state(key).kind is not Wait.EVENT_LOOP:
             return []
-        return [row for row in self.tasks.get(key, ()) if row.waits != SLEEP and user_frame(row)]
+        return [row for row in self.tasks.get(key, ()) if row.waits not in (SLEEP, REQUESTS) and user_frame(row)]

@@ -143,6 +143,10 @@ class JobState(SnapshotIndex):
                 found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
                 found = WaitState(Wait.PIPE_READ, "what is typed to its terminal")
+            elif found.kind is Wait.JOIN_PROCESS and self._waits_for_lost_lock(key):
+                found = WaitState(Wait.LOCK, "the lock of its pool's queue", found.frame)
+            elif found.kind is Wait.SERVICE and self.is_read_from(key):
+                found = WaitState(Wait.SOCKET, "the next request", found.frame)
             elif found.kind is Wait.THREAD_QUEUE and self.serves_library(key):
                 found = WaitState(Wait.SERVICE, "what its library gives it to do", found.frame)
             elif key[0] == key[1] and self._only_stays(key, found):
@@ -159,6 +163,26 @@ class JobState(SnapshotIndex):
         sample = past.samples[-1] if past and past.samples else None
         same = sample is not None and sample.stack is stack and sample.blocked is blocked
         return sample.wait_state if sample and same else wait_state(stack, blocked)
+
+    def _waits_for_lost_lock(self, key: ThreadKey) -> bool:
+        """What ends a pool waits for the lock with which its workers take tasks, and none of them has it."""
+        uses = [self.uses.get(item.id, []) for item in self.waits_on(key) if item.kind == "semaphore"]
+        return any(rows and all(row.count == 0 for row in rows) for rows in uses)
+
+    def is_read_from(self, key: ThreadKey) -> bool:
+        """A service thread waits for the next request on a connection at whose other end a main thread waits for its answer: each
+        takes it to be the other's turn.
+        """
+        items = list(self.waits_on(key))
+        if (
+            self.read_wait(key).kind is not Wait.SERVICE
+            or len(items) != 1
+            or items[0].kind != "socket"
+            or not items[0].peer
+        ):
+            return False
+        clients = self.waiters.get(items[0].peer, frozenset()) - {key[0]}
+        return any(self.read_wait((pid, pid)).kind is Wait.SOCKET for pid in clients)
 
     def _asks_store(self, key: ThreadKey) -> bool:
         """The thread waits, in a call made by its own code, for an answer from torch's store."""

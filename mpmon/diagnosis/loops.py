@@ -21,11 +21,13 @@ another task waits for this one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
-from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.frames import bare, is_user
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.libraries import AWAITS
 from mpmon.model import SENDS_TO_OTHERS, Frame, Task
 
 LOCKS = frozenset({"lock", "semaphore"})
@@ -34,8 +36,8 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS, STREAM, ROOM, EXECUTOR, THREAD, REQUESTS, READY = (
-    "sleep", "process", "stream", "room", "executor", "thread", "requests", "ready",
+SLEEP, PROCESS, STREAM, ROOM, BODY, EXECUTOR, THREAD, REQUESTS, READY = (
+    "sleep", "process", "stream", "room", "body", "executor", "thread", "requests", "ready",
 )  # fmt: skip
 CONNECTIONS = frozenset({STREAM, ROOM})
 """For something to read, and for room to write."""
@@ -44,6 +46,7 @@ WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
     "condition": "awaits a condition", "barrier": "awaits a barrier", "queue get": "awaits an item of a queue",
     "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
+    "body": "awaits the rest of a request",
     "stream": "awaits a connection or a pipe", "room": "awaits room in a connection or a pipe",
     "executor": "awaits the end of its executor's threads",
     "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
@@ -194,6 +197,26 @@ def may_answer(row: Task) -> bool:
     if row.waits in (THREAD, REQUESTS, READY) or user_frame(row) is None:
         return row.waits == READY
     return row.waits != SLEEP or _could_send(row)
+
+
+def known_as_awaiting(row: Task) -> Task:
+    """The task with what it waits for by the function of a library that it is in, below all code of the job."""
+    for frame in takewhile(lambda frame: not is_user(frame.file), row.frames):
+        for known in _BY_FUNCTION.get(bare(frame.function), ()):
+            if frame.file.endswith(known.file):
+                return replace(row, waits=known.kind)
+    return row
+
+
+_BY_FUNCTION = {name: [row for row in AWAITS if name in row.functions] for known in AWAITS for name in known.functions}
+
+
+def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks of a server that work on requests, if all of these wait for their own clients: for the rest of what they send, or
+    until they read; none otherwise. Tasks of a library alone only look after others.
+    """
+    busy = tuple(row for row in tasks if user_frame(row) and row.waits != REQUESTS)
+    return busy if all(row.waits in (BODY, ROOM) and not row.timed and row.callbacks == 0 for row in busy) else ()
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

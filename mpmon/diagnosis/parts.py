@@ -237,7 +237,7 @@ def is_asked(stuck: StuckSet) -> bool:
     if own and own.polled:
         return False
     needs = (stuck.graph.node(key).edge for key in stuck.closed.members if key != stuck.root)
-    return any(edge and edge.polled and stuck.root in edge.targets for edge in needs)
+    return any(edge and edge.polled and not edge.holder_known and stuck.root in edge.targets for edge in needs)
 
 
 def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:

@@ -24,6 +24,8 @@ end, because all members wait for one another, the kinds of their waits decide:
 - a member blocks its own *event loop* in a call, and others wait for answers from that loop: that member;
 - a *connection* has no thread at its other end, in a server whose threads serve other connections: the server;
 - *clients* of a library wait for its service processes, which run only the library's code and wait for a request: the clients;
+- a *service* thread with code of the job waits for the next request, or for the rest of one, of a client that still waits for
+  its answer: that thread;
 - one member is needed by each of the others, and needs none of them in particular: that one;
 - a member waits for a *lock*, and the lock holder waits for something other than a lock: the holder;
 - ranks wait for each other in collectives: the ranks that differ from the others, see `collectives.split`;
@@ -53,7 +55,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.loops import may_hear
+from mpmon.diagnosis.loops import BODY, may_hear
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
@@ -125,6 +127,7 @@ def _blamed(stuck: StuckSet) -> Sequence[ThreadKey | int]:
     found = (
         _not_accepting(stuck)
         or _clients_at_fault(stuck)
+        or _owing_answers(stuck)
         or exchanging(stuck)
         or _takers(stuck)
         or _owing(stuck)
@@ -179,14 +182,16 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
     of_manager = job.wait_state(root).kind is Wait.OTHER_CLIENTS
     if not of_manager and not any(item.kind == "semaphore" for item in job.waits_on(root)):
         return None
-    if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.root_blockers}):
+    own = job.read_wait(root).kind is Wait.JOIN_PROCESS
+    told = tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.root_blockers})
+    if told and not own:
         seen = {*job.processes, *job.remembered, *(row.pid for row in job.snapshot.exits)}
         return LostHolder(told, family=seen.isdisjoint(told))
-    siblings = job.clients.get(job.role(root[0]).parent or 0, ())
+    siblings = job.clients.get(root[0] if own else job.role(root[0]).parent or 0, ())
     pool = [pid for pid in siblings if job.role(pid).kind in POOL_WORKERS]
     if found := replaced(job, pool):
         return LostHolder(found.dead, pool=True)
-    before = None if pool else forgotten_child(job, root[0])
+    before = None if pool or own else forgotten_child(job, root[0])
     return LostHolder((before,), family=True) if before else LostHolder()
 
 
@@ -474,6 +479,15 @@ def _clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
     packages = frozenset().union(*serving.values())
     clients = [key for key in among if not serving[key] and packages & stuck.job.shape(key).asks]
     return clients if packages and len(clients) + sum(map(bool, serving.values())) == len(among) else []
+
+
+def _owing_answers(stuck: StuckSet) -> list[ThreadKey]:
+    """Service threads with code of the job that wait for the next request, or tasks of a server that wait for the rest of a
+    request, of members that still wait for an answer.
+    """
+    threads = [key for key in stuck.closed.core if stuck.job.is_read_from(key) and _in_users_code(stuck, key)]
+    loops = stuck.job.of(EventLoops)
+    return threads or [key for key in stuck.closed.core if any(row.waits == BODY for row in loops.held_up(key))]
 
 
 def _not_accepting(stuck: StuckSet) -> list[ThreadKey]:

@@ -16,12 +16,16 @@ LINE = "train.py:5 <module>"
 TASK = ("data.py:5 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop")
 
 
-def naps(contents: Callable[[int], int], *frames: str) -> Diagnosis:
-    """What is said of a main thread that sleeps again and again at one line, with a variable that leads to these."""
+def naps(contents: Callable[[int], int], *frames: str, counts: bool = False) -> Diagnosis:
+    """What is said of a main thread that sleeps again and again at one line, with a variable that leads to these; if it `counts`,
+    to nothing but a number.
+    """
 
     def rows(second: int) -> tuple[Row, ...]:
         seen: Stack = stack("main", *(frames or (LINE,)), at=second)
         seen = msgspec.structs.replace(seen, contents=((0, 3, 77), (0, 4, contents(second))))
+        number = ((0, 4, 78, {".attempts": contents(second)}),) if counts else ()
+        seen = msgspec.structs.replace(seen, counts=number, limits=() if counts else None)
         return process(), thread(slices=100 * second), seen, blocked("clock_nanosleep", wakes_at=0.0)
 
     return diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
@@ -59,7 +63,11 @@ def test_the_thread_that_another_one_waits_for_is_named() -> None:
 
 
 def test_counting_inside_of_a_task_that_does_not_end_is_no_progress() -> None:
-    assert naps(lambda second: second, *TASK).verdict is Verdict.HUNG
+    assert naps(lambda second: second, *TASK, counts=True).verdict is Verdict.HUNG
+
+
+def test_collecting_inside_of_a_task_is_progress() -> None:
+    assert naps(lambda second: second, *TASK).verdict is Verdict.HEALTHY
 
 
 # Attempts that are counted

@@ -56,10 +56,12 @@ from mpmon.diagnosis.edges.threads import (
     takes_up_again,
     thread_lock,
 )
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
+from mpmon.diagnosis.loops import SLEEP, user_frame
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share, share_from
@@ -250,9 +252,7 @@ def _gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     by_user = called_by_user(stack)
     if not by_user and (key[0] == key[1] or any(is_user(frame.file) for frame in stack.frames)):
         return False
-    wakes_at = blocked.wakes_at
-    if wakes_at is None and blocked.timeout_s is not None:
-        wakes_at = blocked.ran_at + blocked.timeout_s
+    wakes_at = _wakes_at(blocked)
     if wakes_at is None or not 0.0 <= wakes_at - job.now < SOON_S:
         return False
     return wakes_at - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
@@ -338,17 +338,32 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 def _pauses(job: JobState, key: ThreadKey) -> bool:
-    """The thread is in a sleep that is too long for polling and about to end."""
-    blocked = job.blocked.get(key)
-    wakes_at = blocked.wakes_at if blocked and _sleeps_long(blocked) else None
-    return job.wait_state(key).kind is Wait.SLEEP and wakes_at is not None and 0.0 <= wakes_at - job.now < SOON_S
+    """The thread is in a sleep that is too long for polling and about to end; or in an event loop in which a task of the job's
+    code sleeps: whether that one gets anything done is not known.
+    """
+    blocked, kind = job.blocked.get(key), job.wait_state(key).kind
+    if kind is Wait.EVENT_LOOP:
+        return any(row.waits == SLEEP and user_frame(row) for row in job.of(EventLoops).known(key))
+    wakes_at = _wakes_at(blocked) if _sleeps_long(blocked) else None
+    return kind is Wait.SLEEP and wakes_at is not None and 0.0 <= wakes_at - job.now < SOON_S
 
 
 def _sleeps_long(blocked: Blocked | None) -> bool:
     """A sleep of known start that is too long for polling."""
-    if blocked is None or blocked.wakes_at is None or blocked.ran_at is None:
-        return False
-    return blocked.wakes_at - blocked.ran_at > RETRY_S
+    wakes_at = _wakes_at(blocked)
+    return (
+        blocked is not None
+        and wakes_at is not None
+        and blocked.ran_at is not None
+        and wakes_at - blocked.ran_at > RETRY_S
+    )
+
+
+def _wakes_at(blocked: Blocked | None) -> float | None:
+    """When a thread's wait with a time limit is over; `None` if it has none."""
+    if blocked is None or blocked.wakes_at is not None or blocked.timeout_s is None or blocked.ran_at is None:
+        return blocked.wakes_at if blocked else None
+    return blocked.ran_at + blocked.timeout_s
 
 
 def _goes_round(job: JobState, key: ThreadKey) -> bool:

@@ -166,7 +166,9 @@ def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) ->
     others = [] if _writes(job, asks) else [key for key in threads if _serves_another(job, key, item)]
     if serving := [key for key in busy if serves_one(job, key)]:
         named = [key for key in serving if client_of(job, key) == asks[0]] or serving
-        return [*named, *others] if set(named) <= set(there) else named
+        # Who waits for the next request has none to answer; another thread may send something all the same.
+        beside = [key for key in busy if key not in serving]
+        return [*named, *beside, *others] if set(named) <= set(there) else named
     if job.role(pid).kind in HELPERS:
         return there
     if there:

@@ -11,7 +11,7 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import CONNECTIONS, EXECUTOR, READY, STREAM, does, place_of
+from mpmon.diagnosis.loops import BODY, CONNECTIONS, EXECUTOR, READY, ROOM, STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
 MOST_TOLD = 4
@@ -24,7 +24,7 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     tasks = job.of(EventLoops).stuck(key)
     if not tasks:
-        return None
+        return _held_up(job, key)
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
     more = f" and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
@@ -47,6 +47,25 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(
         (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
     )
+
+
+def _held_up(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A server's loop whose requests all wait for their own clients."""
+    tasks = job.of(EventLoops).held_up(key)
+    kinds = {row.waits for row in tasks}
+    ways = [writes for writes, kind in ((False, BODY), (True, ROOM)) if kind in kinds]
+    ends = dict.fromkeys(
+        end
+        for item in job.of(EventLoops).clients(key)
+        for way in ways
+        for end in other_ends(job, key, item, writes=way)
+    )
+    if not ends:
+        return None
+    names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))
+    told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
+    words = f"{names} to read what it sends" if kinds == {ROOM} else f"the rest of a request of {names}"
+    return WaitEdge(tuple(ends), words=words, evidence=f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}")
 
 
 def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:

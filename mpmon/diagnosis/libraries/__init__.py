@@ -31,6 +31,7 @@ def _all(rows: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
 LIBRARIES = _found()
 
 WAITS = _all(library.waits for library in LIBRARIES)
+AWAITS = _all(library.awaits for library in LIBRARIES)
 POLLS = _all(library.polls for library in LIBRARIES)
 RUNS = _all(library.runs for library in LIBRARIES)
 UNDERSTOOD = _all(library.understood for library in LIBRARIES)

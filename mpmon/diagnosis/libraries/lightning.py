@@ -6,5 +6,5 @@ from mpmon.diagnosis.libraries.rows import Library, Wait, waits
 
 LIBRARY = Library(
     # `_InfiniteBarrier`, around what rank 0 does first or alone.
-    waits=(waits(Wait.COLLECTIVE, "fabric/utilities/distributed.py", "__call__", "monitored_barrier"),),
+    waits=(waits(Wait.COLLECTIVE, "fabric/utilities/distributed.py", "__call__ __exit__", "monitored_barrier"),),
 )

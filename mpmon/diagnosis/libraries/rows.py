@@ -120,6 +120,16 @@ class WaitRow(msgspec.Struct, frozen=True):
     """It calls other waiting functions, whose names are more specific."""
 
 
+class AwaitRow(msgspec.Struct, frozen=True):
+    """A coroutine of a library that says what a task in it waits for, if no code of the job is further in."""
+
+    kind: str
+    """As in `Task.waits`; `body` for the rest of a request."""
+    file: str
+    """The end of its path."""
+    functions: frozenset[str]
+
+
 class PollRow(msgspec.Struct, frozen=True):
     """What a polling loop waits for, inferred from what it tests."""
 
@@ -168,6 +178,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 
     waits: tuple[WaitRow, ...] = ()
     """If two rows match one frame, the first counts."""
+    awaits: tuple[AwaitRow, ...] = ()
     polls: tuple[PollRow, ...] = ()
     runs: tuple[tuple[Context, Functions], ...] = ()
     """Calls of the library that run the user's code and wait for it to return."""
@@ -204,6 +215,11 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 def functions(file: str, names: str = "") -> Functions:
     """The functions of a file, as names separated by blanks."""
     return file, frozenset(names.split())
+
+
+def awaits(kind: str, file: str, names: str) -> AwaitRow:
+    """One row: a task in one of these coroutines of this file."""
+    return AwaitRow(kind, file, frozenset(names.split()))
 
 
 def polls(kind: Wait, names: str, words: str) -> PollRow:

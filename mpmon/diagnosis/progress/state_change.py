@@ -38,9 +38,12 @@ def keep_changing(samples: Sequence[Sample]) -> bool:
         {id(sample.stack): sample.stack for sample in rows if sample.stack and sample.stack.contents}.values()
     )
     last = stacks[-LAST_READINGS:]
-    if len(last) < 2 or context(last[-1]) is not None or asks_own_library(last[-1]):
+    if len(last) < 2 or asks_own_library(last[-1]):
         return False
-    return all(_differ(before, after) for before, after in pairwise(last))
+    in_task = context(last[-1]) is not None
+    return all(
+        _differ(before, after, but=_counted(before, after) if in_task else ()) for before, after in pairwise(last)
+    )
 
 
 def same_answer_since(samples: Sequence[Sample]) -> float | None:

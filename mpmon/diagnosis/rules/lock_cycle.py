@@ -99,7 +99,8 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     if kind in (Wait.CONDITION, Wait.THREAD_QUEUE):
         return all(isinstance(target, tuple) and target[0] != key[0] for target in stuck.targets(key))
     if kind is Wait.EVENT_LOOP:
-        return any(row.waits in CONNECTIONS for row in stuck.job.of(EventLoops).stuck(key))
+        loops = stuck.job.of(EventLoops)
+        return bool(loops.held_up(key)) or any(row.waits in CONNECTIONS for row in loops.stuck(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER

@@ -21,14 +21,14 @@ NEEDS = frozenset({"stacks"})
 
 def match(stuck: StuckSet) -> Match | None:
     """All ranks, or those in a cycle, are in point-to-point operations of the same direction; or they send and receive without
-    a match; or all their waits lead to one rank that has gone on to a collective.
+    a match, also because the other is in a collective; or all their waits lead to one rank that has gone on to a collective.
     """
     found = split(stuck)
     if found is None:
         return None
     if found.how is Differs.GONE_ON:
         return _has_gone_on(stuck, found)
-    if found.how is Differs.PAIR:
+    if found.how in (Differs.PAIR, Differs.UNMET):
         return _do_not_meet(stuck, found)
     if found.how is not Differs.DIRECTION:
         return None
@@ -43,10 +43,14 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
-    """One rank sends to the other, which receives from it, but the two operations do not match."""
+    """One rank sends to the other, which receives from it, but the operations do not match; or the other is in a collective."""
+    there = dict.fromkeys(
+        target for key in found.odd for target in stuck.targets(key)
+        if isinstance(target, tuple) and target not in found.odd and found.how is Differs.UNMET
+    )  # fmt: skip
     said = [
         f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
-        for key in found.odd
+        for key in (*found.odd, *there)
     ]
     return Match(
         summary=f"sends and receives of {several([stuck.job.role(key[0]).name for key in found.odd])} do not match: "

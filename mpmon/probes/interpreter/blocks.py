@@ -35,6 +35,8 @@ ENTERS, EXITS = "__enter__", "__exit__"
 BY_GENERATOR = b"_GeneratorContextManager"
 """The type of what a function under `contextlib.contextmanager` returns; `gen` is its generator."""
 
+PATHS = frozenset({b"PosixPath", b"PurePosixPath", b"Path"})
+
 MOST_NAMES, LONGEST_NAME = 32, 400
 """Attributes or variables of one object that are searched for its name, and the longest name."""
 
@@ -91,14 +93,13 @@ class Blocks:
         return code.name, frame.variables()[:MOST_NAMES]
 
     def _text(self, value: int) -> str:
-        """A string, or the path that an object of `pathlib` stands for, once it was used; empty for anything else."""
-        kind = self._type(value)
-        if kind in (b"PosixPath", b"PurePosixPath", b"Path"):
-            value = self._objects.attribute(value, b"_str") or 0
-            kind = self._type(value)
-        with suppress(Torn):
-            return self._objects.text(value, LONGEST_NAME) if kind == b"str" else ""
-        return ""
+        """A string; of an object of `pathlib` the path, once it was used: the longest of its strings. Raises `Torn`."""
+        if self._type(value) not in PATHS:
+            return self._string(value)
+        return max(map(self._string, self._objects.slots(value)), key=len, default="")
+
+    def _string(self, value: int) -> str:
+        return self._objects.text(value, LONGEST_NAME) if self._type(value) == b"str" else ""
 
     def _exited(self, value: int, above: int) -> int:
         """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
@@ -149,14 +150,15 @@ def blocks_held(proc: Proc, pid: int, wanted: frozenset[str]) -> tuple[LockUse, 
 
 def _held(memory: Memory, tids: Tids, runtime: Runtime, wanted: frozenset[str]) -> Iterator[LockUse]:
     objects = Objects(memory, runtime.layout)
-    frames = Frames(memory, objects, runtime)
-    blocks = Blocks(memory, objects, runtime.layout)
+    frames, blocks = Frames(memory, objects, runtime), Blocks(memory, objects, runtime.layout)
     for thread in frames.threads():
-        tid = tids.of(thread.native_id)
-        calls = list(frames.of(thread)) if tid else []
-        for depth, frame in enumerate(reversed(calls)):
-            for kind, name in blocks.held(frame, wanted):
-                yield LockUse(
-                    pid=tids.pid, tid=tid or 0, object=name, kind=kind, holds=True, function=frame.code.name, depth=depth,
-                    exact=False,
-                )  # fmt: skip
+        # The calls of a thread that runs may be torn.
+        with suppress(Torn):
+            tid = tids.of(thread.native_id)
+            calls = list(frames.of(thread)) if tid else []
+            for depth, frame in enumerate(reversed(calls)):
+                for kind, name in blocks.held(frame, wanted):
+                    yield LockUse(
+                        pid=tids.pid, tid=tid or 0, object=name, kind=kind, holds=True, function=frame.code.name,
+                        depth=depth, exact=False,
+                    )  # fmt: skip

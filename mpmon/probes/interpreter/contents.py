@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from mpmon.model import CLOCK, CLOCKS
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import BASIC_SIZE, HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
 
 NOT_KNOWN = -1
@@ -41,9 +41,6 @@ DEEPEST = 7
 
 NEAR = 1
 """Most references from a variable at which an iterator without a position, a class, or a native object counts."""
-
-SLOTS_AT, MOST_SLOTS = 16, 32
-"""Offset of `__slots__` in an instance, and their greatest number."""
 
 NATIVE = b"pybind11_type"
 """The metaclass of classes made by pybind11 (pybind11/detail/class.h)."""
@@ -217,7 +214,7 @@ class _Walk:
             self._note(look(self._objects, thing))
         parts = [(b"", part) for part in PARTS[known](self._objects, thing)] if known in PARTS else []
         if self._has_attributes(thing, kind):
-            return (*parts, *self._objects.named_values(thing), *((b"", slot) for slot in self._slots(thing)))
+            return (*parts, *self._objects.named_values(thing), *((b"", slot) for slot in self._objects.slots(thing)))
         self.is_hidden |= depth <= NEAR and not known and self._hides(thing, kind)
         return parts
 
@@ -241,20 +238,6 @@ class _Walk:
     def _hides(self, thing: int, kind: bytes) -> bool:
         """Whether it is an iterator with an unreadable position; the position of a file shows in the bytes read."""
         return not kind.startswith(b"_io.") and self._objects.is_iterator(thing)
-
-    def _slots(self, thing: int) -> tuple[int, ...]:
-        (size,) = self._objects.words("q", self._objects.word(thing + TYPE) + BASIC_SIZE)
-        count = min((size - SLOTS_AT) // 8, MOST_SLOTS)
-        words = self._objects.words(f"{count}Q", thing + SLOTS_AT) if count > 0 else ()
-        return tuple(word for word in words if self._is_object(word))
-
-    def _is_object(self, word: int) -> bool:
-        if not word or word & TAGS:
-            return False
-        try:
-            return self._objects.type_name(self._objects.word(word + TYPE)) == b"type"
-        except Torn:
-            return False
 
 
 def is_standard(file: str) -> bool:

@@ -53,6 +53,9 @@ SET_MASK = 32
 DELETED = -1
 """The hash of a removed element; no object has it."""
 
+HEAD, MOST_OF_CLASS = 16, 32
+"""Bytes of an object's head, and most slots of one class."""
+
 MOST_SLOTS = 1 << 16
 
 MOST_BASES = 12
@@ -242,6 +245,21 @@ class Objects:
     def named_values(self, thing: int) -> tuple[tuple[bytes, int], ...]:
         """The same with the names. Raises `Torn`."""
         return tuple((self._name(key), value) for key, value in self._attribute_pairs(thing))
+
+    def slots(self, thing: int) -> tuple[int, ...]:
+        """The objects that the words after an object's head point to: its `__slots__`. Raises `Torn`."""
+        (size,) = self.words("q", self.word(thing + TYPE) + BASIC_SIZE)
+        count = min((size - HEAD) // 8, MOST_OF_CLASS)
+        words = self.words(f"{count}Q", thing + HEAD) if count > 0 else ()
+        return tuple(word for word in words if self._is_object(word))
+
+    def _is_object(self, word: int) -> bool:
+        if not word or word & TAGS:
+            return False
+        try:
+            return self.type_name(self.word(word + TYPE)) == b"type"
+        except Torn:
+            return False
 
     def _name(self, key: int) -> bytes:
         """A name, truncated if long; instances of a class share theirs. Empty for a key that is not a string."""
