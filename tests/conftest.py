@@ -27,4 +27,5 @@ for number in (signal.SIGINT, signal.SIGQUIT):
 
 # The same examples on every run, and no judgement of how fast a shared machine is.
 settings.register_profile("tests", max_examples=50, deadline=None, derandomize=True, database=None)
+settings.register_profile("few", settings.get_profile("tests"), max_examples=4)
 settings.load_profile("tests")
