@@ -39,10 +39,10 @@ def looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKey
     status, loops = graph.node(goal).status, job.wait_state(goal).kind is Wait.EVENT_LOOP
     if status not in (Status.LEAF, Status.LIVE):
         return []
-    children = [key for pid in job.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
+    children = [(pid, pid) for pid in job.helpmates(goal[0])]
     if (status is Status.LIVE and not loops) or job.motion(goal) is not Motion.POLLING:
-        return [key for key in children if job.wait_state(key).kind in ENDS]
-    return [key for key in children if not serves(job, key)]
+        children = [key for key in children if job.wait_state(key).kind in ENDS]
+    return [key for key in children if graph.node(key).status is Status.WAITS and not serves(job, key)]
 
 
 def _programs(job: JobState) -> list[int]:

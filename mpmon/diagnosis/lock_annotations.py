@@ -1,7 +1,8 @@
 """What each frame of a stack holds and waits for, as jstack prints it: `holding Lock 0x7f…`, `waiting to lock 0x7f…`.
 
-Locks within a process come with the frame whose `with` block holds them. A lock that names its owner itself (an RLock,
-or a lock between processes with its ledger) belongs to the thread, not to one of its frames.
+Locks within a process, and those that programs make themselves, come with the frame whose `with` block holds them. A lock
+that names its owner itself (an RLock, or a lock between processes with its ledger) belongs to the thread, not to one of its
+frames.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def _words(snapshot: Snapshot, use: LockUse) -> str:
 
 
 def _thread(snapshot: Snapshot, holder: LockUse, waiter: LockUse) -> str:
+    if holder.pid != waiter.pid:
+        return f"pid {holder.pid}"
     if holder.tid == waiter.tid:
         return "this very thread"
     named = (row.thread_name for row in snapshot.stacks if (row.pid, row.tid) == (holder.pid, holder.tid))

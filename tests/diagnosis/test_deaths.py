@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.edges import node
-from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling
+from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling, replaced
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Cgroup, Exit, KnownChild, Process, Row, Snapshot
@@ -18,6 +18,7 @@ from tests.builders import (
     after,
     blocked,
     diagnosed,
+    frame,
     history,
     kernel_object,
     process,
@@ -218,3 +219,30 @@ def pool(*, ended: int, result_at: float = 0.0) -> list[Snapshot]:
 def test_workers_of_a_pool_that_end_without_a_result(ended: int, result_at: float, *, found: bool) -> None:
     (finding,) = diagnosed(pool(ended=ended, result_at=result_at)).findings or (None,)
     assert (finding is not None and "end without a result" in finding.summary) == found
+
+
+STARTER = 4200
+"""The id of the pool's thread that starts workers."""
+
+
+@pytest.mark.parametrize(
+    ("pids", "locals_", "shown"),
+    [
+        ((4198, 4199), {"completed": "3"}, None),
+        ((4198, 4205), {"completed": "3"}, (4205, (4199,))),
+        ((4205, 4206), {"completed": "3"}, (4205, ())),
+        ((4198, 4205), {"completed": "3", "maxtasks": "9"}, None),
+    ],
+    ids=["the-first-ones", "one-took-a-place", "all-took-places", "they-end-after-some-tasks"],
+)
+def test_a_worker_that_was_started_after_the_pool(
+    pids: tuple[int, ...], locals_: dict[str, str], shown: tuple[int, tuple[int, ...]] | None
+) -> None:
+    rows: list[Row] = [process(), thread(), stack("main", "job.py:9 f"), thread(tid=STARTER)]
+    rows.append(stack("workers", "multiprocessing/pool.py:522 Pool._handle_workers", tid=STARTER))
+    for pid in pids:
+        works = frame("multiprocessing/pool.py:114 worker", **locals_)
+        rows += [process(pid, parent=ROOT), thread(pid), stack("main", "queues.py:364 get", works, pid=pid)]
+    job = JobState(history(last := snapshot(*rows)), last)
+    found = replaced(job, pids)
+    assert (found and (found.successor, found.dead)) == shown

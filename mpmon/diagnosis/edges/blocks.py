@@ -17,6 +17,6 @@ def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
     names = several(list(dict.fromkeys(job.role(pid).name for pid, _ in targets)))
     inside = several([f"pid {use.pid} is in a with block of it in {use.function}()" for use in uses])
     return WaitEdge(
-        targets, holder_known=True, polled=True, words=f"a {uses[0].kind} that {names} holds",
+        targets, holder_known=True, polled=True, words=f"a lock ({uses[0].kind}) held by {names}",
         evidence=f"pid {key[0]} polls to enter a with block of {uses[0].kind}, and {inside}: value stacks of their calls",
     )  # fmt: skip

@@ -79,7 +79,7 @@ class Blocks:
         """
         kind, values = self._parts(owner)
         name = next(filter(None, map(self._text, values)), "")
-        return kind, f"{BLOCK}{zlib.crc32(f'{kind} {name}'.encode()):08x}"
+        return kind, f"{BLOCK}{zlib.crc32(f'{kind} {name}'.encode(errors='replace')):08x}"
 
     def _parts(self, owner: int) -> tuple[str, Iterable[int]]:
         """The class of an object and its attributes; for a generator, its function and variables."""
