@@ -34,10 +34,11 @@ def command(*options: str) -> list[str]:
     return ["run", *options, "--", *HEARS]
 
 
-def heard(running: subprocess.Popen[str]) -> str:
+def heard(running: subprocess.Popen[str], after: str = "") -> str:
+    """The next line of the job, said after this."""
     assert running.stdout
     line = running.stdout.readline()
-    assert line, "it has ended"
+    assert line, f"it has ended, or has been silent for too long {after}"
     return line.strip()
 
 
@@ -52,7 +53,7 @@ def test_every_signal_reaches_the_job(tmp_path: Path) -> None:
         assert heard(running).startswith("up ")
         for number in PASSED_ON:
             running.send_signal(number)
-            assert heard(running) == str(int(number))
+            assert heard(running, f"after signal {number}") == str(int(number))
         running.send_signal(signal.SIGTERM)
         assert status_of(running) == 9
 
