@@ -175,8 +175,8 @@ def search_blocks(proc: Proc, looks: Looks, now: Callable[[], float], until: flo
         answers = in_turn(blocks_held, proc, {look.pid: {"wanted": wanted} for look in part})
         for look in part:
             found = answers.get(look.pid)
-            if not isinstance(found, OSError):
-                look.blocks, look.blocks_asked = found or (), wanted
+            if isinstance(found, tuple):
+                look.blocks, look.blocks_asked = found, wanted
     return [_report("blocks", now() - started, problem)]
 
 

@@ -126,7 +126,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         return Node(key, Status.LEAF)
     if edge := stuck_loop(job, key):
         return Node(key, Status.WAITS, edge)
-    if not _may_act_by_clock(job, key) and (edge := entered_block(job, key)):
+    if (edge := entered_block(job, key)) and not _may_act_by_clock(job, key):
         return Node(key, Status.WAITS, edge)
     tested = polled(job.stacks.get(key)) if wait_state.kind is not Wait.SIGNAL else None
     if tested and (edge := polled_work(job, key, tested)):

@@ -315,10 +315,8 @@ def _at_work(job: JobState, busy: list[ThreadKey], workers: list[int]) -> list[T
     no task, and others are free for one.
     """
     began = {pid: "completed" in of_worker(job.stacks.get((pid, pid))) for pid in workers}
-    late = [key for key in busy if not began[key[0]]]
-    if set(late) != set(busy) or not any(began.values()) or replaced(job, workers) is None:
-        return busy
-    return []
+    late = any(began.values()) and not any(began[pid] for pid, _ in busy) and replaced(job, workers) is not None
+    return [] if late else busy
 
 
 def busy_threads(job: JobState, pids: Iterable[int]) -> Iterator[ThreadKey]:

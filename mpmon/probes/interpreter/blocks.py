@@ -22,7 +22,7 @@ from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.coroutines import Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.memory import Memory
@@ -83,10 +83,10 @@ class Blocks:
 
     def _parts(self, owner: int) -> tuple[str, Iterable[int]]:
         """The class of an object and its attributes; for a generator, its function and variables."""
-        made = self._objects.attribute(owner, b"gen") if self._type(owner) == BY_GENERATOR else None
+        made = self._objects.attribute(owner, b"gen") if self._objects.kind(owner) == BY_GENERATOR else None
         if not made:
             named = self._objects.named_values(owner)
-            return self._type(owner).decode(errors="replace"), [value for _, value in named[:MOST_NAMES]]
+            return self._objects.kind(owner).decode(errors="replace"), [value for _, value in named[:MOST_NAMES]]
         call = Coroutines(self._objects, self._layout).call(made)
         code = Codes(self._layout).read(self._memory, [call.code])[call.code]
         frame = FrameInMemory(Tables(self._objects), self._layout, call.frame, code)
@@ -94,16 +94,16 @@ class Blocks:
 
     def _text(self, value: int) -> str:
         """A string; of an object of `pathlib` the path, once it was used: the longest of its strings. Raises `Torn`."""
-        if self._type(value) not in PATHS:
+        if self._objects.kind(value) not in PATHS:
             return self._string(value)
         return max(map(self._string, self._objects.slots(value)), key=len, default="")
 
     def _string(self, value: int) -> str:
-        return self._objects.text(value, LONGEST_NAME) if self._type(value) == b"str" else ""
+        return self._objects.text(value, LONGEST_NAME) if self._objects.kind(value) == b"str" else ""
 
     def _exited(self, value: int, above: int) -> int:
         """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
-        kind = self._type(value)
+        kind = self._objects.kind(value)
         if kind == b"builtin_function_or_method":
             return self._objects.word(value + BOUND_TO) if self._method_name(value) == EXITS.encode() else 0
         if kind == METHOD:
@@ -121,16 +121,9 @@ class Blocks:
         return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))
 
     def _function_name(self, value: int) -> str:
-        return self._objects.text(self._objects.word(value + NAME_AT)) if self._type(value) == b"function" else ""
-
-    def _type(self, value: int) -> bytes:
-        """The name of a type; empty for anything that is not an object, since slots may hold anything."""
-        if not value or value & TAGS:
-            return b""
-        try:
-            return self._objects.type_name(value)
-        except Torn:
-            return b""
+        return (
+            self._objects.text(self._objects.word(value + NAME_AT)) if self._objects.kind(value) == b"function" else ""
+        )
 
 
 @may_hang

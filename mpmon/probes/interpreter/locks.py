@@ -19,7 +19,7 @@ from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.executors import futures_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids
@@ -246,7 +246,7 @@ class _Inside:
         for place, frame in enumerate(reversed(frames)):
             try:
                 for value in frame.slots:
-                    kind = self._type(value)
+                    kind = self._objects.kind(value)
                     if at := POSITION_AT.get(kind):
                         yield value, self._objects.words("q", value + at)[0], place
                     elif kind and kind not in CALLERS and self._is_iterator(value):
@@ -340,17 +340,17 @@ class _Inside:
         return lock.id == self._sleepers[tid] if self._layout.lock_word else lock.locked
 
     def _operand(self, value: int) -> Iterator[_Lock]:
-        kind = self._type(value)
+        kind = self._objects.kind(value)
         bound = kind in (b"builtin_function_or_method", b"method")
         yield from self._lock(self._objects.word(value + BOUND_TO) if bound else value)
 
     def _lock(self, thing: int) -> Iterator[_Lock]:
-        kind = LOCKS.get(self._type(thing))
+        kind = LOCKS.get(self._objects.kind(thing))
         if kind:
             yield self._read_lock(thing, kind)
-        elif self._type(thing) == b"Condition":
+        elif self._objects.kind(thing) == b"Condition":
             inner = self._objects.attribute(thing, b"_lock")
-            kind = LOCKS.get(self._type(inner)) if inner else None
+            kind = LOCKS.get(self._objects.kind(inner)) if inner else None
             if inner and kind:
                 yield msgspec.structs.replace(self._read_lock(inner, kind), kind="Condition")
 
@@ -433,20 +433,11 @@ class _Inside:
     def _joined(self, frame: FrameInMemory) -> int | None:
         thread = frame.argument(0)
         ident = self._objects.attribute(thread, b"_ident") if thread else None
-        if not ident or self._type(ident) != b"int":
+        if not ident or self._objects.kind(ident) != b"int":
             return None
         return self._by_ident.get(self._objects.integer(ident))
 
     # Types
-
-    def _type(self, value: int) -> bytes:
-        """The name of a type; empty for anything that is not an object, since slots may hold anything."""
-        if not value or value & TAGS:
-            return b""
-        try:
-            return self._objects.type_name(value)
-        except Torn:
-            return b""
 
     def _is_iterator(self, value: int) -> bool:
         try:

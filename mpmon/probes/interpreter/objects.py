@@ -145,6 +145,15 @@ class Objects:
             self._type_names[kind] = self.c_text(self.word(kind + TYPE_NAME))
         return self._type_names[kind]
 
+    def kind(self, value: int) -> bytes:
+        """The name of a type; empty for anything that is not an object, since slots may hold anything."""
+        if not value or value & TAGS:
+            return b""
+        try:
+            return self.type_name(value)
+        except Torn:
+            return b""
+
     def is_iterator(self, thing: int) -> bool:
         """Whether `next()` may be called on an object. Raises `Torn`."""
         kind = self.word(thing + TYPE)
