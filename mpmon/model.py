@@ -375,6 +375,14 @@ class Frame(Row, frozen=True, kw_only=True):
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
     is_entry: bool = False
     """The interpreter's C loop was entered with this frame; false for all frames if unknown."""
+    loops: tuple[str, ...] | None = None
+    """Of some calls of a rank in a collective that others are not in: the loops around the line in its function, outermost first,
+    each with the line at which it begins, as the source says: `for 12`, `while 30`. `None`: it is not known.
+    """
+    tested: tuple[str, ...] = ()
+    """With `loops`, in the user's code: names in the tests of the `if` statements on the way to it; `not rank` where the test
+    fails, or where the variable is not the value it is compared with.
+    """
     ends: tuple[int, ...] = ()
     """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
 
@@ -407,9 +415,9 @@ class Stack(Row, frozen=True, kw_only=True):
     place: CallPlace | None = None
     """For a main thread that did not run while its frames were read: where it was waiting."""
     turns: tuple[Turn, ...] | None = None
-    """Of one that was found running twice: address and position of the iterators of its `for` loops, and the place of their
-    frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
-    dictionaries; else it is -1. `None`: nobody asked.
+    """Of one that was found running twice, or twice in one collective: address and position of the iterators of its `for`
+    loops, and the place of their frame, counted from the outermost. The position grows from turn to turn where it is known, as
+    for lists, ranges and dictionaries; else it is -1. `None`: nobody asked.
     """
     contents: tuple[tuple[int, int, int], ...] | None = None
     """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables, and

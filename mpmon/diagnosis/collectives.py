@@ -12,7 +12,9 @@ from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.ahead import furthest, special
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.job_state import JobState
@@ -22,6 +24,7 @@ from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
+from mpmon.model import Stack
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -284,32 +287,28 @@ def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, .
 def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
     """The ranks that do something else than most.
 
-    On a tie: not those in a backward pass, which every rank reaches in its turn; those that are further in the function that
-    all of them are in, for they have passed what the others wait in; those in a barrier, which a rank reaches that left
-    the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
+    On a tie: not those in a backward pass, which every rank reaches in its turn; those that are where only their number takes
+    them; those that have come further in the program, for they have passed what the others wait in; those in a barrier, which
+    a rank reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
-    ahead = _furthest(stuck, groups)
+    stacks = {name: stack for name, keys in groups.items() if (stack := _own_way(stuck.job, keys[0]))}
+    apart, ahead = special(stacks), furthest(stacks)
 
-    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, bool, int]:
+    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, bool, bool, int]:
         name, keys = item
         rank = min((stuck.job.role(key[0]).rank or 0 for key in keys), default=0)
         weight = sum(stuck.job.world.weight(key[0]) for key in keys)
-        return weight, name == BACKWARD, name != ahead, name not in BARRIERS, rank
+        return weight, name == BACKWARD, name != apart, name != ahead, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
 
 
-def _furthest(stuck: StuckSet, groups: Mapping[str, list[ThreadKey]]) -> str | None:
-    """Of two groups the one at the later line of the function in which their ways part; `None` if they part elsewhere."""
-    ways = {
-        name: [(frame.file, frame.function, frame.line) for frame in reversed(list(user_lines(stack)))]
-        for name, keys in groups.items() if (stack := stuck.job.stacks.get(keys[0]))
-    }  # fmt: skip
-    parted: tuple[tuple[str, str, int], ...] | None
-    parted = next((calls for calls in zip(*ways.values(), strict=False) if len(set(calls)) > 1), None)
-    if parted is None or not len(ways) == len(groups) == 2 or len({call[:2] for call in parted}) > 1:
-        return None
-    return max(zip(parted, ways, strict=True))[1]
+def _own_way(job: JobState, key: ThreadKey) -> Stack | None:
+    """The stack of a rank, without the turns of loops in a child of os.fork(): it may be in the loop that started it."""
+    stack = job.stacks.get(key)
+    if stack and job.is_forked(key[0]) and len(list(own_frames(stack))) == len(stack.frames):
+        return msgspec.structs.replace(stack, turns=None)
+    return stack
 
 
 def astray(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], list[ThreadKey]]:

@@ -4,43 +4,22 @@ The frames of such a loop show nothing but a sleep. Its source says what has to 
 the loop, and those before a `break` or a `return` inside it; or, where it sleeps only if it got nothing, what it asked
 for: `try: item = tasks.get_nowait()`, `except Empty: time.sleep(1)`. It also says whether the loop does something after so many
 attempts: what it compares with a limit, other than to log; and whether it does nothing for others: only sleeps, or only looks.
-
-The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
-is read through `door`, bounded, and parsed but never run. Parsed files are cached by their file system metadata: many
-processes run the same file.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from mpmon.model import BY_CLOCK, CLOCKS
-from mpmon.probes import door
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.stat import Stat, boot_time
-
-LARGEST_SOURCE = 1 << 20
-"""Most bytes read of a file."""
-
-CLOCK_S = 1.0
-"""Precision, in seconds, of the machine's start time: proc_stat(5)."""
-
-MOST_FORKS = 64
-"""Most generations of forks followed."""
-
-MOST_SOURCES = 32
-"""Most parsed files kept."""
+from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
 
 NOT_KNOWN = "?"
 """A test of something unknown, such as a variable."""
-
-Place: TypeAlias = "tuple[str, int]"
-"""File and line."""
 
 _LOOK_THROUGH = frozenset({"all", "any", "bool", "len", "list", "set", "sum", "tuple"})
 """Built-in functions that test a collection by testing its parts."""
@@ -73,46 +52,25 @@ def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, L
         pid: The process that runs it; files are looked up as it sees them.
         places: Files by their whole paths, with a line each.
     """
-    began = _began(proc, pid)
-    sources = {file: _parsed(proc, pid, file, began) for file, _ in places}
-    loops = ((place, source.loop(place[1])) for place in places if (source := sources[place[0]]))
+    sources = running_sources(proc, pid, (file for file, _ in places))
+    loops = ((place, _loop(sources[place[0]], place[1])) for place in places if place[0] in sources)
     return {place: loop for place, loop in loops if loop}
 
 
-def _began(proc: Proc, pid: int) -> float:
-    """When the program that a process runs began, seconds since the epoch: a fork runs what its parent has read."""
-    row = Stat.read(proc, pid)
-    for _ in range(MOST_FORKS):
-        above = Stat.read(proc, row.ppid) if row and row.forked else None
-        if above is None:
-            break
-        row = above
-    return row.started_at(boot_time(proc)) if row else 0.0
+_loops: WeakKeyDictionary[Source, dict[int, Loop | None]] = WeakKeyDictionary()
+"""The loops found so far, by line: many processes stand at the same lines."""
 
 
-class _Source:
-    """A parsed file, and the loops it was asked for: many processes stand at the same lines."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self._tree = tree
-        self._loops: dict[int, Loop | None] = {}
-
-    @cached_property
-    def _functions(self) -> _Functions:
-        """The functions and methods, by name."""
-        return {
-            row.name: row for row in ast.walk(self._tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
-        }
-
-    def loop(self, line: int) -> Loop | None:
-        """The innermost loop around a line."""
-        if line not in self._loops:
-            found = _loop_around(self._tree, line)
-            self._loops[line] = _described(found, line, self._functions) if found else None
-        return self._loops[line]
+def _loop(source: Source, line: int) -> Loop | None:
+    """The innermost loop around a line."""
+    known = _loops.setdefault(source, {})
+    if line not in known:
+        found = _loop_around(source.tree, line)
+        known[line] = _described(found, line, source.functions) if found else None
+    return known[line]
 
 
-def _described(loop: ast.While, line: int, functions: _Functions) -> Loop:
+def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
     acts = _acts(loop, functions)
     only_sleeps = not (tests or acts or _asks(loop, functions))
@@ -120,57 +78,21 @@ def _described(loop: ast.While, line: int, functions: _Functions) -> Loop:
     return Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)))
 
 
-_sources: dict[tuple[int, int, int, int], _Source | None] = {}
-"""By device, inode, moment of the last change and size."""
-
-
-def _parsed(proc: Proc, pid: int, file: str, began: float) -> _Source | None:
-    try:
-        with door.Found(door.seen_by(proc, pid, file), door.FILE) as source:
-            info = source.info
-            if info.st_size > LARGEST_SOURCE or info.st_mtime > began + CLOCK_S:
-                return None
-            which = info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size
-            if which not in _sources:
-                if len(_sources) >= MOST_SOURCES:
-                    _sources.clear()
-                _sources[which] = _source(os.pread(source.descriptor(), LARGEST_SOURCE, 0))
-            return _sources[which]
-    except OSError:
-        return None
-
-
-def _source(text: bytes) -> _Source | None:
-    try:
-        return _Source(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 _EXITS = frozenset({"_exit", "abort", "exit", "quit"})
 """Functions that end the program: of os, sys and builtins."""
-
-_Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_Loop = (ast.While, ast.For, ast.AsyncFor)
-_Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
 
 
 def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
     """The innermost loop of the innermost function around a line, if only its tests can end it."""
     found: ast.AST | None = None
     inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
-    while around := next((node for node in inside if _spans(node, line)), None):
-        if isinstance(around, _Loop):
+    while around := next((node for node in inside if spans(node, line)), None):
+        if isinstance(around, LOOP):
             found = around
-        elif isinstance(around, _Function):
+        elif isinstance(around, FUNCTION):
             found = None
         inside = ast.iter_child_nodes(around)
     return found if isinstance(found, ast.While) else None
-
-
-def _spans(node: ast.AST, line: int) -> bool:
-    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-    return first is not None and last is not None and first <= line <= last
 
 
 def _tests(loop: ast.While) -> Iterator[str]:
@@ -183,7 +105,7 @@ def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
     the `try` whose handler has the line, or in the test of the `if`. Empty where it does more than wait there, or asks for
     anything else.
     """
-    around = next((node for node in body if _spans(node, line)), None)
+    around = next((node for node in body if spans(node, line)), None)
     if isinstance(around, ast.With):
         return _asked_in_vain(around.body, line)
     if isinstance(around, ast.If):
@@ -196,7 +118,7 @@ def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
     else:
         return set()
     branch, asked = next(
-        ((rows, names) for rows, names in parts if any(_spans(row, line) for row in rows)), ([], iter(()))
+        ((rows, names) for rows, names in parts if any(spans(row, line) for row in rows)), ([], iter(()))
     )
     if inner := _asked_in_vain(branch, line):
         return inner
@@ -210,7 +132,7 @@ def _waits(node: ast.stmt, line: int) -> bool:
         isinstance(row, ast.Call) for row in ast.walk(node)
     )
     goes_on = isinstance(node, (ast.Continue, ast.Pass))
-    return _spans(node, line) or counts or goes_on or _logs(node) or (isinstance(node, ast.If) and _only_logs(node))
+    return spans(node, line) or counts or goes_on or _logs(node) or (isinstance(node, ast.If) and _only_logs(node))
 
 
 def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
@@ -225,9 +147,9 @@ def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
                 yield from _asked(node.test)
                 # A branch that only leaves adds nothing to what was tested before it.
                 yield from (way for way in ways if way != NOT_KNOWN or not _leaves_at_once(node))
-        elif isinstance(node, _Loop):
+        elif isinstance(node, LOOP):
             yield from (NOT_KNOWN for inner in ast.walk(node) if isinstance(inner, (ast.Return, ast.Raise)))
-        elif not isinstance(node, _Function):
+        elif not isinstance(node, FUNCTION):
             yield from _ways_out(ast.iter_child_nodes(node))
 
 
@@ -286,17 +208,17 @@ _QUIET = frozenset({
 """Functions and methods that bring nothing in from outside."""
 
 
-def _acts(loop: ast.While, functions: _Functions) -> bool:
+def _acts(loop: ast.While, functions: Functions) -> bool:
     calls = (_called(node) for part in _each_turn(loop.body) for node in _with_called(part, functions))
     return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | CLOCKS for name in calls)
 
 
-def _asks(loop: ast.While, functions: _Functions) -> bool:
+def _asks(loop: ast.While, functions: Functions) -> bool:
     """Others of the job are asked for something, in whatever turn."""
     return any(_called(node) in _ASKS for node in _with_called(loop, functions))
 
 
-def _only_looks(loop: ast.While, functions: _Functions) -> bool:
+def _only_looks(loop: ast.While, functions: Functions) -> bool:
     parts = [loop.test, *_unless_found(loop.body)]
     return all(_is_look(node, functions) for part in parts for node in _with_called(part, functions))
 
@@ -316,7 +238,7 @@ def _unless_found(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
             yield node
 
 
-def _is_look(node: ast.AST, functions: _Functions) -> bool:
+def _is_look(node: ast.AST, functions: Functions) -> bool:
     """It changes nothing that another thread or process could see."""
     if isinstance(node, ast.Call):
         name = _called(node)
@@ -360,7 +282,7 @@ _LOOKS = (_ASKS | _QUIET | _LOGS | CLOCKS | {
 """Functions and methods that look for something and leave it as it is: a file, a port, a status."""
 
 
-def _limits(loop: ast.While, functions: _Functions) -> Iterator[str]:
+def _limits(loop: ast.While, functions: Functions) -> Iterator[str]:
     """Variables and attributes that are compared, here or in a function of the file that is called."""
     nodes = _with_called(loop, functions)
     quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
@@ -385,7 +307,7 @@ def _name(node: ast.AST) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _with_called(part: ast.AST, functions: _Functions) -> list[ast.AST]:
+def _with_called(part: ast.AST, functions: Functions) -> list[ast.AST]:
     """The nodes of a part, and of the functions and methods whose names are called there, as far as the file has them."""
     nodes, left = list(ast.walk(part)), dict(functions)
     for node in nodes:

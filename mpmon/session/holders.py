@@ -130,7 +130,7 @@ def ask_interpreters(
     questions = {
         look.pid: {
             "sleepers": look.sleepers(),
-            "running": look.running | polling.get(look.pid, frozenset()),
+            "running": look.running | look.in_collective | polling.get(look.pid, frozenset()),
             "looping": (look.running if eager else look.looping) | polling.get(look.pid, frozenset()),
             "is_parent": look.pid in having_children and not look.remembers(children[look.pid]),
         }
@@ -236,14 +236,14 @@ def _worth_asking(
     having_children: set[int],
     polling: Mapping[int, frozenset[int]],
 ) -> list[Look]:
-    """Processes with a thread that waits for a lock, runs or naps; parents; and processes that may have forked a
-    waiting process while one of their own threads had the lock.
+    """Processes with a thread that waits for a lock, runs, naps or stays in a collective; parents; and processes that may have
+    forked a waiting process while one of their own threads had the lock.
     """
     fresh = list(renewed)
     asleep = [pid for pid in fresh if looks[pid].sleepers()]
     forkers = sorted({parents.get(pid, 0) for pid in asleep} & looks.keys())
     families = [pid for pid in fresh if looks[pid].stacks and pid in having_children]
-    busy = [pid for pid in fresh if looks[pid].running or polling.get(pid)]
+    busy = [pid for pid in fresh if looks[pid].running or looks[pid].in_collective or polling.get(pid)]
     return [looks[pid] for pid in dict.fromkeys((*asleep, *forkers, *families, *busy))]
 
 

@@ -11,7 +11,7 @@ from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import RETRY_S
-from mpmon.diagnosis.waits import in_command_line, in_own_code
+from mpmon.diagnosis.waits import Wait, in_command_line, in_own_code, wait_state
 from mpmon.model import (
     Blocked,
     Frame,
@@ -95,6 +95,8 @@ class Look:
         """Threads that at the previous look slept (a main thread anywhere, others in their own code) or waited in their
         own code with a short time limit, and have gone on since.
         """
+        self.in_collective: frozenset[int] = frozenset()
+        """Its main thread, if this look and the previous one found it at the same lines, in a collective."""
         self.tasks: tuple[Task, ...] = ()
         """Tasks of its event loops: see `loops`."""
         self.tasks_problem: Unknown | None = None
@@ -151,8 +153,16 @@ class Look:
         own = frozenset(row.tid for row in before.stacks or () if _is_own(row) or row.tid == self.pid)
         self.polling = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
+        self.in_collective = self._still_in_collective()
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
+
+    def _still_in_collective(self) -> frozenset[int]:
+        stack, before = (
+            next((row for row in rows or () if row.tid == self.pid), None) for rows in (self.stacks, self.before_last)
+        )
+        stays = stack and before and _lines(stack) == _lines(before)
+        return frozenset({self.pid} if stays and wait_state(stack, None).kind is Wait.COLLECTIVE else ())
 
     # Which threads and processes to query
 
@@ -232,6 +242,10 @@ def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, 
 
 def _running(rows: tuple[Blocked, ...]) -> set[int]:
     return {row.tid for row in rows if row.syscall == "running" or row.state == "R"}
+
+
+def _lines(stack: Stack) -> list[tuple[str, int]]:
+    return [(frame.file, frame.line) for frame in stack.frames]
 
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:

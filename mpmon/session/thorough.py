@@ -24,6 +24,7 @@ from mpmon.session.connections import Connections
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
 from mpmon.session.loops import ask_loops
+from mpmon.session.nesting import Nesting, note_nesting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class ThoroughLooks:
         self._left: tuple[Unknown, ...] = ()
         """For the processes that were due for their first look in the last round, and whose turn did not come."""
         self._loops: holders.Loops = {}
+        self._nesting: Nesting = {}
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
         self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
@@ -248,6 +250,7 @@ class ThoroughLooks:
     def _ask_holders(self, pids: list[int], until: float) -> list[ProbeReport]:
         holders.note_file_locks(self._proc, self.last)
         holders.note_loops(self._proc, self.last, pids, self._loops)
+        note_nesting(self._proc, self.last, self._nesting)
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
             *holders.search_semaphores(self._proc, self.last, self._now, most, until),

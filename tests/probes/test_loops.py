@@ -12,7 +12,8 @@ import pytest
 
 from mpmon.model import BY_CLOCK
 from mpmon.probes.files import Proc
-from mpmon.probes.loops import LARGEST_SOURCE, Loop, loops_around
+from mpmon.probes.loops import Loop, loops_around
+from mpmon.probes.sources import LARGEST_SOURCE
 from tests.sleepers import sleeper
 
 SLEEPS = "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n"

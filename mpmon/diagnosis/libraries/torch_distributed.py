@@ -41,4 +41,10 @@ LIBRARY = Library(
     launches=(functions("torch/distributed/elastic/agent/server/api.py"), functions("torch/distributed/run.py")),
     # torch/csrc/distributed/c10d names them; threads do not survive a fork.
     rank_threads=frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_watchdg", "pt_nccl_heartbt"}),
+    rank_words=("rank", "is_main", "main_process", "is_master", "is_chief", "is_leader", "is_global_zero"),
+    # Parameters are gathered before, gradients reduced after a pass.
+    phases=(
+        ("fsdp/_fully_shard/_fsdp_param_group.py", ("pre_forward", "post_forward", "pre_backward", "post_backward")),
+        ("fsdp/_runtime_utils.py", ("_pre_forward", "_post_forward", "_pre_backward_hook", "_post_backward_hook")),
+    ),
 )  # fmt: skip

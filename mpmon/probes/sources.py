@@ -1,0 +1,107 @@
+"""The parsed source of Python files that a process runs.
+
+The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
+is read through `door`, bounded, and parsed but never run. Parsed files are cached by their file system metadata: many
+processes run the same file.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TypeAlias
+
+from mpmon.probes import door
+from mpmon.probes.files import Proc
+from mpmon.probes.stat import Stat, boot_time
+
+LARGEST_SOURCE = 1 << 20
+"""Most bytes read of a file."""
+
+CLOCK_S = 1.0
+"""Precision, in seconds, of the machine's start time: proc_stat(5)."""
+
+MOST_FORKS = 64
+"""Most generations of forks followed."""
+
+MOST_SOURCES = 32
+"""Most parsed files kept."""
+
+Place: TypeAlias = "tuple[str, int]"
+"""File and line."""
+
+Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
+
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+"""What has a body of its own."""
+
+LOOP = (ast.While, ast.For, ast.AsyncFor)
+
+
+class Source:
+    """One parsed file."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions and methods, by name."""
+        return {
+            row.name: row for row in ast.walk(self.tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+
+
+def running_sources(proc: Proc, pid: int, files: Iterable[str]) -> dict[str, Source]:
+    """The sources of these files, whole paths as the process sees them; those that cannot be read, or have changed since the
+    program began, are left out.
+    """
+    began = _began(proc, pid)
+    found = {file: _parsed(proc, pid, file, began) for file in dict.fromkeys(files)}
+    return {file: source for file, source in found.items() if source}
+
+
+def spans(node: ast.AST, line: int) -> bool:
+    """Whether a line belongs to the node."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last
+
+
+def _began(proc: Proc, pid: int) -> float:
+    """When the program that a process runs began, seconds since the epoch: a fork runs what its parent has read."""
+    row = Stat.read(proc, pid)
+    for _ in range(MOST_FORKS):
+        above = Stat.read(proc, row.ppid) if row and row.forked else None
+        if above is None:
+            break
+        row = above
+    return row.started_at(boot_time(proc)) if row else 0.0
+
+
+_sources: dict[tuple[int, int, int, int], Source | None] = {}
+"""By device, inode, moment of the last change and size."""
+
+
+def _parsed(proc: Proc, pid: int, file: str, began: float) -> Source | None:
+    try:
+        with door.Found(door.seen_by(proc, pid, file), door.FILE) as source:
+            info = source.info
+            if info.st_size > LARGEST_SOURCE or info.st_mtime > began + CLOCK_S:
+                return None
+            which = info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size
+            if which not in _sources:
+                if len(_sources) >= MOST_SOURCES:
+                    _sources.clear()
+                _sources[which] = _source(os.pread(source.descriptor(), LARGEST_SOURCE, 0))
+            return _sources[which]
+    except OSError:
+        return None
+
+
+def _source(text: bytes) -> Source | None:
+    try:
+        return Source(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
