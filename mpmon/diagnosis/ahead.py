@@ -11,8 +11,12 @@ calls of different functions, the order in which a library makes them tells (`ph
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
+from typing import TypeAlias
+
+import msgspec
 
 from mpmon.diagnosis.frames import bare, is_user, own_frames
 from mpmon.diagnosis.libraries import PHASES, RANK_WORDS
@@ -21,24 +25,40 @@ from mpmon.model import Frame, Stack
 FOR, NO_POSITION = "for ", -1
 
 
-def furthest(stacks: Mapping[str, Stack]) -> str | None:
+Why: TypeAlias = "Callable[[str, str], str]"
+"""The reason in words, given what to call the one that is ahead, and the other."""
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """One of two ranks, or groups of ranks."""
+
+    name: str
+    why: Why
+
+
+def furthest(stacks: Mapping[str, Stack]) -> Ahead | None:
     """The one of two that has come further; `None` if that cannot be told."""
     if len(stacks) != 2:
         return None
     (one, first), (other, second) = ((name, _Way(stack)) for name, stack in stacks.items())
     told = _compared(first, second) or _compared(first.in_users_code(), second.in_users_code())
-    return one if told > 0 else other if told < 0 else None
+    return Ahead(one if told.lead > 0 else other, told.why) if told else None
 
 
-def special(stacks: Mapping[str, Stack]) -> str | None:
+def special(stacks: Mapping[str, Stack]) -> Ahead | None:
     """The one of two that is where only its number takes it; `None` if that is true of neither, or of both."""
     names = list(stacks)
     inside = {name: set(_about_rank(stacks[name])) for name in names}
     if len(names) != 2 or inside[names[0]] == inside[names[1]]:
         return None
     for name, other in (names, reversed(names)):
-        if inside[name] == {True} or inside[other] == {False}:
-            return name
+        if inside[name] == {True}:
+            return Ahead(name, lambda this, _: f"only {this} gets there: the number of the rank is tested on the way")
+        if inside[other] == {False}:
+            return Ahead(
+                name,
+                lambda this, there: f"the number of the rank is tested before {there}'s place, and keeps {this} out",
+            )
     return None
 
 
@@ -72,55 +92,92 @@ class _Way:
         return any(frame.loops for frame in self.frames[place + 1 :]) or len(self.frames[place].loops or ()) > common
 
 
-def _compared(one: _Way, other: _Way) -> int:
-    """Above 0 if the first has come further, below 0 if the second has, 0 if that cannot be told."""
+def _unsaid(_this: str, _other: str) -> str:
+    return ""
+
+
+class _Lead(msgspec.Struct, frozen=True):
+    """How much further the first of two has come: negative if the second has."""
+
+    lead: int
+    why: Why = _unsaid
+
+    def __bool__(self) -> bool:
+        return self.lead != 0
+
+
+_UNKNOWN = _Lead(0)
+
+
+def _compared(one: _Way, other: _Way) -> _Lead:
     pairs = list(zip(one.frames, other.frames, strict=False))
     place = sum(1 for _ in takewhile(lambda pair: _call(pair[0]) == _call(pair[1]), pairs))
     if place == len(pairs):
-        return 0
-    turns = (_by_turns(one.positions(above), other.positions(above)) for above in range(place))
-    if told := next(filter(None, turns), 0):
+        return _UNKNOWN
+    turns = (_by_turns(one, other, above) for above in range(place))
+    if told := next(filter(None, turns), None):
         return told
     if _call(pairs[place][0])[:2] != _call(pairs[place][1])[:2]:
-        return _phase(one.frames[place:]) - _phase(other.frames[place:])
+        return _by_phases(one.frames[place:], other.frames[place:])
     return _in_one_function(one, other, place)
 
 
-def _in_one_function(one: _Way, other: _Way, place: int) -> int:
-    """The same of two calls of a function that are at different lines of it. Of a library's function without a source, nothing
-    is known.
-    """
+def _in_one_function(one: _Way, other: _Way, place: int) -> _Lead:
+    """Of two calls of a function that are at different lines of it; unknown for a library's function without a source."""
     mine, its = one.frames[place], other.frames[place]
     if (mine.loops is None or its.loops is None) and not is_user(mine.file):
-        return 0
-    common = sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine.loops or (), its.loops or (), strict=False))
-    )
-    turns = [row.positions(place)[:common] for row in (one, other)]
-    if told := _by_turns(*turns):
+        return _UNKNOWN
+    if told := _by_turns(one, other, place):
         return told
-    same_turn = None not in turns[0] and None not in turns[1]
+    common = _common_loops(mine, its)
+    same_turn = None not in one.positions(place)[:common]
     inner = [row.is_in_more_loops(place, common) for row in (one, other)]
     if common and not same_turn and inner[0] is not inner[1]:
-        return inner[1] - inner[0]
-    return mine.line - its.line
+        return _Lead(inner[1] - inner[0], lambda this, other: f"{this} has left a loop that {other} is still in")
+    name = bare(mine.function)
+    return _Lead(mine.line - its.line, lambda this, other: f"{this} is at a later line of {name} than {other}")
+
+
+def _common_loops(one: Frame, other: Frame) -> int:
+    """How many loops both are in."""
+    pairs = zip(one.loops or (), other.loops or (), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _by_turns(one: _Way, other: _Way, place: int) -> _Lead:
+    """By the outermost loop around a call in which the two are at different turns."""
+    common = _common_loops(one.frames[place], other.frames[place])
+    loops = (one.frames[place].loops or ())[:common]
+    for loop, mine, its in zip(loops, one.positions(place), other.positions(place), strict=False):
+        if mine is not None and its is not None and mine != its:
+            where = f"{one.frames[place].file.rpartition('/')[2]}:{loop.removeprefix(FOR)}"
+            return _Lead(mine - its, partial(_turns_in_words, max(mine, its), min(mine, its), where))
+    return _UNKNOWN
+
+
+def _turns_in_words(later: int, earlier: int, where: str, this: str, other: str) -> str:
+    return f"{this} is in turn {later} of the loop at {where}, {other} in turn {earlier}"
 
 
 def _call(frame: Frame) -> tuple[str, str, int]:
     return frame.file, frame.function, frame.line
 
 
-def _by_turns(one: Sequence[int | None], other: Sequence[int | None]) -> int:
-    """By the outermost loop in which the two are at different turns."""
-    known = [(a, b) for a, b in zip(one, other, strict=False) if a is not None and b is not None]
-    return next((a - b for a, b in known if a != b), 0)
+def _by_phases(one: Sequence[Frame], other: Sequence[Frame]) -> _Lead:
+    """By the first calls of both that a library makes in a known order."""
+    for file, names in PHASES:
+        found = [
+            next((bare(row.function) for row in rows if row.file.endswith(file) and bare(row.function) in names), "")
+            for rows in (one, other)
+        ]
+        if all(found):
+            places = [names.index(name) for name in found]
+            return _Lead(
+                places[0] - places[1],
+                partial(_phases_in_words, names[max(places)], names[min(places)]),
+            )
+    return _UNKNOWN
 
 
-def _phase(frames: Sequence[Frame]) -> int:
-    """The place of the first of these calls that a library makes in a known order, 0 if there is none."""
-    places = (
-        names.index(bare(frame.function)) + 1
-        for frame in frames for file, names in PHASES
-        if frame.file.endswith(file) and bare(frame.function) in names
-    )  # fmt: skip
-    return next(places, 0)
+def _phases_in_words(later: str, earlier: str, this: str, other: str) -> str:
+    return f"{this} is in {later}, which comes after {earlier}, where {other} is"

@@ -110,6 +110,8 @@ class Split(msgspec.Struct, frozen=True):
     others: tuple[ThreadKey, ...] = ()
     """The ranks that wait for these."""
     numbers: Numbered = Numbered()
+    why: str = ""
+    """Why these, if a comparison of the ways of both tells: `rank 1 is in turn 6, rank 0 in turn 5 of the loop at job.py:30`."""
 
     @property
     def few_first(self) -> list[tuple[str, list[ThreadKey]]]:
@@ -228,15 +230,15 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
     numbers = numbered(stuck)
     if len(groups) == 1:
         return _same_name(stuck, groups, numbers)
+    odd, why = (numbers.odd, "") if numbers.odd else odd_ones_out(stuck, groups)
     if BACKWARD in groups:
-        return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
+        return Split(Differs.LEFT_BACKWARD, odd, groups, numbers=numbers)
     # A non-root rank of a gather, or the root of a broadcast, only sends and may have moved on.
     for keys in groups.values() if not numbers.odd else ():
         if len(keys) > 1 and (found := with_another_root(keys, stuck.job)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    odd = numbers.odd or odd_ones_out(stuck, groups)
     how = Differs.UNMET if _meets_nobody(stuck, odd) else Differs.OPERATION
-    return Split(how, odd, groups, numbers=numbers)
+    return Split(how, odd, groups, numbers=numbers, why=why)
 
 
 def _meets_nobody(stuck: StuckSet, odd: Sequence[ThreadKey]) -> bool:
@@ -273,7 +275,8 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
         places.setdefault(str(stands_at(stuck.job, key)), []).append(key)
     if len(places) < 2 or name == BACKWARD or _elsewhere(stuck):
         return None
-    return Split(Differs.LINE, odd_ones_out(stuck, places), places, name)
+    odd, why = odd_ones_out(stuck, places)
+    return Split(Differs.LINE, odd, places, name, why=why)
 
 
 def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
@@ -284,23 +287,28 @@ def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, .
     return tuple(key for key in ours if stuck.wait_state(key).kind is Wait.COLLECTIVE)
 
 
-def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
-    """The ranks that do something else than most.
+def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[tuple[ThreadKey, ...], str]:
+    """The ranks that do something else than most; and why these, where a comparison of their ways told.
 
     On a tie: not those in a backward pass, which every rank reaches in its turn; those that are where only their number takes
     them; those that have come further in the program, for they have passed what the others wait in; those in a barrier, which
     a rank reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
+    weights = {name: sum(stuck.job.world.weight(key[0]) for key in keys) for name, keys in groups.items()}
     stacks = {name: stack for name, keys in groups.items() if (stack := _own_way(stuck.job, keys[0]))}
-    apart, ahead = special(stacks), furthest(stacks)
+    is_tie = len(groups) == 2 and len(set(weights.values())) == 1 and BACKWARD not in groups
+    ahead = (special(stacks) or furthest(stacks)) if is_tie else None
+    if ahead:
+        other = next(keys for name, keys in groups.items() if name != ahead.name)
+        odd = groups[ahead.name]
+        return tuple(odd), ahead.why(names_of(stuck, odd), names_of(stuck, other))
 
-    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, bool, bool, int]:
+    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
         rank = min((stuck.job.role(key[0]).rank or 0 for key in keys), default=0)
-        weight = sum(stuck.job.world.weight(key[0]) for key in keys)
-        return weight, name == BACKWARD, name != apart, name != ahead, name not in BARRIERS, rank
+        return weights[name], name == BACKWARD, name not in BARRIERS, rank
 
-    return tuple(min(groups.items(), key=oddness)[1])
+    return tuple(min(groups.items(), key=oddness)[1]), ""
 
 
 def _own_way(job: JobState, key: ThreadKey) -> Stack | None:

@@ -39,6 +39,7 @@ def _other_operation(stuck: StuckSet, found: Split) -> Match:
         evidence=(
             *found.numbers.evidence,
             *(f"{names_of(stuck, keys)}: {where}" for where, keys in sorted(at.items(), key=lambda row: len(row[1]))),
+            *filter(None, (found.why,)),
         ),
         advice=(
             "Call the same collectives in the same order on every rank.",
@@ -73,7 +74,7 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
     words = [f"{names_of(stuck, keys)} at {place}" for place, keys in found.few_first]
     return Match(
         summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
-        evidence=tuple(words),
+        evidence=(*words, *filter(None, (found.why,))),
         advice=(
             "Use process groups in the same order on every rank.",
             "Compare how many loop iterations each rank does.",
