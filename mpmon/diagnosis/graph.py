@@ -72,6 +72,7 @@ class Absent(Enum):
     NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"
     LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"
     THREAD_ENDED = "a thread of the process that would answer"
+    OWN_LOOP = "what only another task of the event loop could do that the waiting call holds up"
     OWN_LOCK = "a lock that only the waiting thread itself can have"
     PERMIT_LOST = "a permit of a semaphore of the process that was taken and not given back"
     NATIVE = "something in native code, and no thread of the process works"

@@ -172,6 +172,8 @@ class LostHolder(msgspec.Struct, frozen=True):
     """Its pool has replaced it, which reveals its pid."""
     family: bool = False
     """The numbers in its siblings' names reveal its pid."""
+    killed: bool = False
+    """It is a relative that was killed, of which it is not known what it held."""
 
 
 def lost_holder(stuck: StuckSet) -> LostHolder | None:
@@ -179,6 +181,8 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
     nobody, root, job = stuck.nobody, stuck.root, stuck.job
     if nobody is None or nobody.reason is not Absent.HOLDER_ENDED or root is None:
         return None
+    if job.block_wanted(root):
+        return LostHolder(nobody.blame, killed=True)
     of_manager = job.wait_state(root).kind is Wait.OTHER_CLIENTS
     if not of_manager and not any(item.kind == "semaphore" for item in job.waits_on(root)):
         return None

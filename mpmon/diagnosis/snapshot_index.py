@@ -359,10 +359,15 @@ class SnapshotIndex:
         """The threads that hold a lock of their process, by their frames or by the lock's own word."""
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
 
-    def block_holders(self, key: ThreadKey) -> list[LockUse]:
-        """The threads that are in a `with` block which a thread polls to enter."""
+    def block_wanted(self, key: ThreadKey) -> LockUse | None:
+        """The `with` block that a thread polls to enter."""
         row = self._wanted.get(key)
-        return self.lock_holders(row.object) if row and row.of_block else []
+        return row if row and row.of_block else None
+
+    def block_holders(self, key: ThreadKey) -> list[LockUse]:
+        """The threads that are in that block."""
+        row = self.block_wanted(key)
+        return self.lock_holders(row.object) if row else []
 
     def lock_waiters(self, lock: str | None) -> list[LockUse]:
         """The threads that wait for a lock of their process, by their frames."""

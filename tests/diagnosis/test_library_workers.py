@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
@@ -50,6 +51,54 @@ def test_a_task_that_no_worker_begins() -> None:
     found = seen(*IDLE)
     assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
     assert "a task of ray, but none of the workers of ray has a task" in found.because
+
+
+LAUNCHER = "/usr/lib/python3/site-packages/ray/autoscaler/_private/node_launcher.py"
+OF_THREAD = ("lib/threading.py:1045 Thread._bootstrap_inner", "lib/threading.py:1002 Thread._bootstrap")
+
+
+def test_threads_of_the_library_that_wait_in_a_queue_wait_for_work_too() -> None:
+    waits = (
+        "lib/threading.py:327 Condition.wait",
+        "lib/queue.py:171 Queue.get",
+        f"{LAUNCHER}:219 NodeLauncher.run",
+        *OF_THREAD,
+    )
+    launcher = UNKNOWN + 1
+    found = diagnosed([
+        snapshot(
+            *asks(at), *worker(WORKER, at, *IDLE), process(UNKNOWN, parent=ROOT, cmdline=("monitor.py",)), thread(UNKNOWN),
+            stack("main", f"{LAUNCHER}:9 main", pid=UNKNOWN, at=at), blocked("clock_nanosleep", pid=UNKNOWN, ran_at=START),
+            thread(UNKNOWN, launcher), stack("launcher", *waits, pid=UNKNOWN, tid=launcher, at=at),
+            blocked("futex", "futex:4152:0x10", pid=UNKNOWN, tid=launcher, ran_at=START), at=float(at),
+        )
+        for at in range(15)
+    ])  # fmt: skip
+    assert [row.cause for row in found.findings] == ["item-lost"]
+
+
+SUBMITIT = "/usr/lib/python3/site-packages/submitit/core"
+
+
+def test_a_library_that_polls_for_a_result_waits_for_its_tasks() -> None:
+    """It asks `done()` once a second; the task is in a process of its own, which has been stopped."""
+    found = diagnosed([
+        snapshot(
+            process(), thread(slices=at), blocked("clock_nanosleep", wakes_at=START + at + 1.0, ran_at=START + at),
+            msgspec.structs.replace(
+                stack("main", f"{SUBMITIT}/core.py:401 Job.wait", f"{SUBMITIT}/core.py:267 Job.result", "job.py:36 main", at=at),
+                tests=("done",),
+            ),
+            process(ANOTHER, parent=ROOT, cmdline=("python", "-m", "submitit.local")), thread(ANOTHER, slices=at),
+            stack("main", frame(f"{SUBMITIT}/local.py:366 wait", others=at), pid=ANOTHER, at=at),
+            blocked("clock_nanosleep", pid=ANOTHER, wakes_at=START + at + 0.1, ran_at=START + at),
+            process(WORKER, parent=ANOTHER, state="T"), thread(WORKER), blocked("kill", pid=WORKER, state="T", ran_at=START),
+            stack("main", "job.py:18 check", f"{SUBMITIT}/utils.py:137 result", f"{SUBMITIT}/submission.py:76 main", pid=WORKER),
+            at=float(at),
+        )
+        for at in range(12)
+    ])  # fmt: skip
+    assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("stopped", [WORKER])]
 
 
 CELERY = "/usr/lib/python3/site-packages/celery"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.edges.dead import killed_relatives
+from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 
 
 def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The threads that are in a `with` block which this one polls to enter; `None` if there are none."""
+    """The threads that are in a `with` block which this one polls to enter; if there are none, the relatives that were killed,
+    one of which may have been in it; `None` if there are none of these either.
+    """
     uses = job.block_holders(key)
     if not uses:
-        return None
+        return _left_locked(job, key)
     targets = tuple(dict.fromkeys((use.pid, use.tid) for use in uses))
     names = several(list(dict.fromkeys(job.role(pid).name for pid, _ in targets)))
     inside = several([f"pid {use.pid} is in a with block of it in {use.function}()" for use in uses])
@@ -20,3 +23,13 @@ def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
         targets, holder_known=True, polled=True, words=f"a lock ({uses[0].kind}) held by {names}",
         evidence=f"pid {key[0]} polls to enter a with block of {uses[0].kind}, and {inside}: value stacks of their calls",
     )  # fmt: skip
+
+
+def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    wanted = job.block_wanted(key)
+    killed = killed_relatives(job, key[0]) if wanted else []
+    if not wanted or not killed:
+        return None
+    why = f"no process of the job is in a with block of {wanted.kind} that pid {key[0]} polls to enter: value stacks of all calls"
+    nobody = NoReleaser(why, tuple(killed), Absent.HOLDER_ENDED)
+    return WaitEdge((nobody,), polled=True, words=f"a lock ({wanted.kind}) that nobody has", evidence=why)

@@ -107,9 +107,22 @@ def crashed_relatives(job: JobState, pid: int) -> list[int]:
     """Children and siblings that crashed, reaped ones only if there are no others; those ended by SIGTERM or SIGINT are
     excluded.
     """
-    codes = {gone.pid: job.processes[gone.pid].exit_code for gone in dead_relatives(job, pid, certain=False)}
-    crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
-    return crashed or [row.child for row in _remembered(job, pid) if row.returncode and -row.returncode not in _TOLD]
+    return [other for other, code in _returncodes(job, pid).items() if code and -code not in _TOLD]
+
+
+def killed_relatives(job: JobState, pid: int) -> list[int]:
+    """Those of them that were killed by a signal."""
+    codes = _returncodes(job, pid)
+    return [other for other in crashed_relatives(job, pid) if codes[other] < 0]
+
+
+def _returncodes(job: JobState, pid: int) -> dict[int, int]:
+    """The ends of children and siblings, as in `Popen.returncode`; of reaped ones only if no other one has failed."""
+    codes = {gone.pid: job.processes[gone.pid].exit_code or 0 for gone in dead_relatives(job, pid, certain=False)}
+    ends = {other: -(code & 0x7F) or code >> 8 for other, code in codes.items()}
+    return ends if any(-code not in _TOLD and code for code in ends.values()) else {
+        row.child: row.returncode or 0 for row in _remembered(job, pid)
+    }  # fmt: skip
 
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:

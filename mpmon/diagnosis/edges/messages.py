@@ -73,7 +73,10 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     if edge := _private_accept(job, key, objects, evidence):
         return edge
-    return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+    # Where no connection tells who is there, it may have been one that crashed.
+    unknown = not any(item.kind in ("socket", "terminal") for item in objects)
+    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status] if unknown else []
+    return WaitEdge((*gone, External(_outside_words(objects))), words=words, evidence=evidence)
 
 
 def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], evidence: str) -> WaitEdge | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import replaced
-from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.frames import has, in_call
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
@@ -35,6 +36,8 @@ def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     if kind in FROM_THREADS and left_in_parent(job, key):
         return Absent.LEFT_IN_PARENT
     stack = job.stacks.get(key)
+    if in_call(stack, TURNS):
+        return Absent.OWN_LOOP
     of_semaphore = kind is Wait.CONDITION and stack is not None and has(stack, "/threading.py", ("acquire",))
     return Absent.PERMIT_LOST if of_semaphore else Absent.THREAD_ENDED
 

@@ -15,7 +15,7 @@ from mpmon.diagnosis.waits import Wait
 from mpmon.model import Stack
 
 _ASKS = frozenset({
-    Wait.CONDITION, Wait.FUTEX, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
+    Wait.CONDITION, Wait.FUTEX, Wait.FUTURE_RESULT, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
 })  # fmt: skip
 """Kinds of wait that a client may be in. An event loop serves rather than asks; a socket may lead anywhere."""
 
@@ -104,10 +104,14 @@ def _may_run_it(job: JobState, pid: int, key: ThreadKey) -> bool:
 
 
 def _was_idle(job: JobState, key: ThreadKey) -> bool:
-    """The thread has been watched for long enough, and every recent sample found it waiting for work."""
+    """The thread, which now waits for work, has been watched for long enough, and every recent sample found it waiting for work;
+    or it has not run since: what a library's thread does by its timers is not known.
+    """
     past = job.thread_history(key)
-    lately = [sample for sample in past.samples if sample.at > job.now - IDLE_S] if past else []
-    return bool(past) and past.first_at <= job.now - IDLE_S and all(sample.wait_state.idle for sample in lately)
+    if past is None or past.first_at > job.now - IDLE_S:
+        return False
+    lately = [sample for sample in past.samples if sample.at > job.now - IDLE_S]
+    return past.ran_at <= job.now - IDLE_S or all(sample.wait_state.idle for sample in lately)
 
 
 def _asks(job: JobState, key: ThreadKey) -> bool:

@@ -10,14 +10,14 @@ from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Targ
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.libraries import SERVES_ITSELF
+from mpmon.diagnosis.libraries import SERVES_ITSELF, TURNS
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, same_since
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
-from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE
+from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Blocked, Frame, LockUse
 
@@ -240,10 +240,14 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """No thread has to end the wait: it has a time limit, after which the thread did something else before, or may do
-    something as yet unknown.
+    something as yet unknown. A call in an event loop is not to hold it up for long, whatever its limit.
     """
-    of_python = job.wait_state(key).kind in _MAY_BE_ASKED and pause_s(job.blocked.get(key)) is not None
-    return of_python and (not takes_up_again(job, key) or signs_of_life(job, key) is not None)
+    pause = pause_s(job.blocked.get(key))
+    if pause is None or job.wait_state(key).kind not in _MAY_BE_ASKED:
+        return False
+    if pause > SOON_S and in_call(job.stacks.get(key), TURNS):
+        return False
+    return not takes_up_again(job, key) or signs_of_life(job, key) is not None
 
 
 def _is_looked_after(job: JobState, key: ThreadKey) -> bool:

@@ -39,7 +39,7 @@ def match(stuck: StuckSet) -> Match | None:
         )
         who = f"{'a sibling' if found.family else stuck.job.role(pid).name} (pid {pid}), which {how},"
     return Match(
-        summary=f"{stuck.role()} waits for a lock that {who} never released",
+        summary=f"{stuck.role()} waits for a lock that {who} {'probably had' if found.killed else 'never released'}",
         evidence=(
             stuck.nobody.why,
             *stuck.edge_evidence(),
@@ -52,7 +52,7 @@ def match(stuck: StuckSet) -> Match | None:
             "Restart: the lock is lost. Take locks with `with`, so that an exception releases them.",
             "Do not kill or terminate() a process that shares a lock or a queue.",
         ),
-        certainty=Certainty.LIKELY if inferred else Certainty.PROVED,
+        certainty=Certainty.LIKELY if inferred or found.killed else Certainty.PROVED,
     )  # fmt: skip
 
 
