@@ -440,9 +440,9 @@ class Graph:
             return None
         targets = list(itertools.islice(self._stuck_targets(key, progressing), FEW))
         if not node.edge.every and not exact_only and len(targets) < FEW:
-            among = None if node.edge.of_data else set(targets)
-            targets = [target for target in targets if not self._comes_after(target, among, progressing)]
-            targets = self._through_whom(targets)
+            among = None if node.edge.of_data else {*targets, key}
+            before = [target for target in targets if not self._comes_after(target, among, progressing)]
+            targets = self._through_whom(before)
         return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None
 
     def _comes_after(self, target: ThreadKey, others: set[ThreadKey] | None, progressing: set[ThreadKey]) -> bool:

@@ -19,7 +19,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
-from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, in_barrier
+from mpmon.diagnosis.waits import ENDS, LOCKS, READS, Context, Wait, in_barrier
 
 
 class Part(Enum):
@@ -133,6 +133,36 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
         if joiner and not stuck.could_be_served(feeder, joiner):
             return feeder, joiner
     return None
+
+
+def unread(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
+    """A thread that cannot write, and the one that could read what it writes, but waits for it to end, or for something that
+    depends on it; `None` for the feeder of a queue.
+    """
+    if undrained(stuck):
+        return None
+    writers = (key for key in stuck.closed.members if _writes(stuck, key))
+    for writer in writers:
+        readers = (key for key in stuck.targets(writer) if isinstance(key, tuple) and _waits_elsewhere(stuck, key))
+        if (reader := next(readers, None)) and not stuck.could_be_served(writer, reader):
+            return writer, reader
+    return None
+
+
+def _writes(stuck: StuckSet, key: ThreadKey) -> bool:
+    blocked = stuck.job.blocked.get(key)
+    sends = stuck.wait_state(key).kind is Wait.SOCKET and blocked is not None and blocked.writes
+    return sends or stuck.wait_state(key).kind is Wait.PIPE_WRITE
+
+
+def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
+    """It waits for the writer to end or for something else from it, or from others that in turn wait for the writer."""
+    if key not in stuck.closed.members:
+        return False
+    blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
+    receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
+    # An idle event loop cannot be watching the pipe, which has data to read.
+    return receives or kind in ENDS | READS | {Wait.EVENT_LOOP}
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:

@@ -122,6 +122,14 @@ def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Targ
     assert found.root_blockers == ((end,), (key(2),))[stronger]
 
 
+def test_who_waits_for_an_end_helps_nobody_to_come_to_it() -> None:
+    """Main joins the first of two that wait until the other one acts."""
+    joins = msgspec.structs.replace(waits(1, 2), edge=WaitEdge((key(2),), of_end=True))
+    found = closed(joins, waits(2, 1, 3), waits(3, 1, 2))
+    assert found is not None
+    assert set(found.root_blockers) == {key(2), key(3)}
+
+
 def test_a_chain_is_followed_to_its_end() -> None:
     found = closed(waits(1, 2), waits(2, 3, exact=True), waits(3, 4), leaf(4))
     assert found is not None

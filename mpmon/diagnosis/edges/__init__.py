@@ -89,10 +89,13 @@ def node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _stands_beside(job: JobState, found: Node) -> bool:
-    """A thread other than the main thread that polls in a loop without an exit; or one that accepts connections."""
+    """A thread that only sleeps, and counts or logs, in an endless loop, or polls in one and is not the main thread; or one that
+    accepts connections.
+    """
     key = found.key
     if found.status is Status.LEAF:
-        return key[0] != key[1] and job.motion(key) is Motion.POLLING and job.tests(key) == ()
+        beats = job.only_sleeps(key) or (key[0] != key[1] and job.tests(key) == ())
+        return beats and job.motion(key) is Motion.POLLING
     return found.edge is not None and any(item.listens for item in job.waits_on(key))
 
 

@@ -7,6 +7,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.retried_locks import SHARED_MEMORY, locks_of_others, polled_locks
+from mpmon.diagnosis.waits import Wait
 from mpmon.model import KernelObject
 
 
@@ -15,7 +16,7 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     asked = list(job.waits_on(key))
     items = asked or polled_locks(job, key, job.read_wait(key).kind) or locks_of_others(job, key[0])
     pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
-    inside = [(pid, pid) for pid in pids if job.is_alive(pid)]
+    inside = [_inside(job, pid) for pid in pids if job.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
     if heirs := _heirs(job, items):
@@ -49,6 +50,13 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return _of_own_connection(job, key, items[0]) if items else _unknown_file_lock(job, key)
     own = next((item for item in asked if key[0] in item.holders), None)
     return _own_file_lock(job, key, own) if own and job.blocked[key].syscall == "flock" else None
+
+
+def _inside(job: JobState, pid: int) -> ThreadKey:
+    """The thread of a process that has the lock, which the kernel does not tell: the main one, or the one that it joins."""
+    main = pid, pid
+    joins = job.wait_state(main).kind is Wait.JOIN_THREAD
+    return (job.awaited(main) if joins else None) or main
 
 
 def _heirs(job: JobState, items: list[KernelObject]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.frames import calls, in_call
+from mpmon.diagnosis.frames import calls, in_call, is_user
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import Blocked, Frame, LockUse
 
 
@@ -224,7 +224,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if _CLIENT in asking:
         return WaitEdge((*others, *asking), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
-        return WaitEdge(others, words=words)
+        return WaitEdge(job.of(_Askers).beside(key[0], others) if asking else others, words=words)
     if _gives_up(job, key) and (children := job.helpmates(key[0])):
         # Between two short timed waits, the thread may check the processes it started.
         busy = tuple((pid, pid) for pid in children if not job.wait_state((pid, pid)).idle)
@@ -232,7 +232,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if _limit_ends_it(job, key) or _is_looked_after(job, key):
         return None
     if asking:
-        return WaitEdge(asking, words=words)
+        return WaitEdge((*asking, *job.of(_Askers).may_come(key[0])), words=words)
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
     return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
@@ -304,6 +304,8 @@ class _Askers:
     def __init__(self, job: JobState) -> None:
         self._job = job
         self._found: dict[int, tuple[Target, ...]] = {}
+        self._newcomers: dict[int, tuple[ThreadKey, ...]] = {}
+        self._beside: dict[tuple[int, int], tuple[ThreadKey, ...]] = {}
 
     def of(self, pid: int) -> tuple[Target, ...]:
         """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: of a server
@@ -321,6 +323,29 @@ class _Askers:
         if not all(is_private(job, item) for item in listeners):
             return (_CLIENT,)
         return tuple(key for item in listeners for key in askers(job, item) if key[0] != pid)
+
+    def may_come(self, pid: int) -> tuple[ThreadKey, ...]:
+        """The main threads of programs of the job that have not asked the process for anything now, and may do so next: they do
+        more than sleep, and wait for no process to end.
+        """
+        if pid not in self._newcomers:
+            asking = {target[0] for target in self.of(pid) if isinstance(target, tuple)}
+            mains = ((other, other) for other in self._job.processes if other != pid and other not in asking)
+            self._newcomers[pid] = tuple(key for key in mains if self._acts(key))
+        return self._newcomers[pid]
+
+    def beside(self, pid: int, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+        """Threads of the process and these; many waiters share one tuple."""
+        newcomers = self.may_come(pid)
+        if len(threads) <= FEW or not newcomers:
+            return (*threads, *newcomers)
+        return self._beside.setdefault((pid, id(threads)), (*threads, *newcomers))
+
+    def _acts(self, key: ThreadKey) -> bool:
+        job, stack = self._job, self._job.stacks.get(key)
+        own = stack is not None and any(is_user(frame.file) for frame in stack.frames)
+        rests = job.wait_state(key).idle or job.wait_state(key).kind in ENDS or job.only_sleeps(key)
+        return own and job.may_act(key[0]) and not rests
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:

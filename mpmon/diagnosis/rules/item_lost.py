@@ -82,8 +82,8 @@ def _never_set(stuck: StuckSet) -> Match | None:
         stuck.wait_state(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers):
-        # It would be set once a message was sent or received: a mutual wait, not a lost item.
+    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers) or _each_for_another(stuck):
+        # It would be set once a message was sent or received, or once one of them went on: a mutual wait, not a lost item.
         return None
     names = several([stuck.job.role(key[0]).name for key in waiting])
     waits = f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.wait_state(waiting[0]).words}{stuck.at(waiting[0])}"
@@ -97,6 +97,11 @@ def _never_set(stuck: StuckSet) -> Match | None:
         advice=_OF_BARRIER if at_barrier else _OF_EVENT,
         certainty=Certainty.LIKELY,
     )
+
+
+def _each_for_another(stuck: StuckSet) -> bool:
+    """Several processes, each of which waits for the sign of exactly one other."""
+    return stuck.ending is Ending.CYCLE and len({pid for pid, _ in stuck.root_blockers}) > 1
 
 
 _OF_BARRIER = (

@@ -16,7 +16,7 @@ from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.parts import kept_until_end
+from mpmon.diagnosis.parts import kept_until_end, unread
 from mpmon.diagnosis.responsibility import (
     exchanging,
     in_given_stream,
@@ -51,6 +51,7 @@ def match(stuck: StuckSet) -> Match | None:
         or stalls(stuck)
         or left_connection(stuck)
         or loop_keeper(stuck)
+        or unread(stuck)
     ):
         # The cycle is not the whole story: another rule names the cause.
         return None
