@@ -81,7 +81,9 @@ def match(stuck: StuckSet) -> Match | None:
     if keeps_own_loop(stuck):
         return Match(
             summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
-            evidence=(f"thread {stuck.job.thread_name(stuck.root)} waits in a call of its loop, which stands still meanwhile",),
+            evidence=(
+                f"thread {stuck.job.thread_name(stuck.root)} waits in a call of its loop, which stands still meanwhile",
+            ),
             advice=("Use await instead of result() inside the loop, or wait in another thread.",),
         )
     if kind in _RESULTS and alone:
