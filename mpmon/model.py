@@ -516,6 +516,8 @@ class Task(Row, frozen=True, kw_only=True):
     """
     callbacks: int | None = None
     """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
+    handlers: int = 0
+    """Of these, the handlers of signals."""
 
 
 class NativeFrame(Row, frozen=True, kw_only=True):

@@ -213,10 +213,11 @@ _BY_FUNCTION = {name: [row for row in AWAITS if name in row.functions] for known
 
 def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks of a server that work on requests, if all of these wait for their own clients: for the rest of what they send, or
-    until they read; none otherwise. Tasks of a library alone only look after others.
+    until they read; none otherwise. Tasks of a library alone only look after others, and no signal makes a client go on.
     """
     busy = tuple(row for row in tasks if user_frame(row) and row.waits != REQUESTS)
-    return busy if all(row.waits in (BODY, ROOM) and not row.timed and row.callbacks == 0 for row in busy) else ()
+    awaits = all(row.waits in (BODY, ROOM) and not row.timed for row in busy)
+    return busy if awaits and all(row.callbacks == row.handlers for row in busy) else ()
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

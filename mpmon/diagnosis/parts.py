@@ -16,7 +16,7 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced
+from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced, waits_for_room
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
 from mpmon.diagnosis.waits import ENDS, LOCKS, READS, Context, Wait, in_barrier
@@ -151,13 +151,14 @@ def unread(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
 
 def _writes(stuck: StuckSet, key: ThreadKey) -> bool:
     blocked = stuck.job.blocked.get(key)
-    sends = stuck.wait_state(key).kind is Wait.SOCKET and blocked is not None and blocked.writes
-    return sends or stuck.wait_state(key).kind is Wait.PIPE_WRITE
+    kind = stuck.wait_state(key).kind
+    sends = kind is Wait.SOCKET and blocked is not None and blocked.writes
+    return sends or kind is Wait.PIPE_WRITE or (kind is Wait.EVENT_LOOP and waits_for_room(stuck.job, key))
 
 
 def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for the writer to end or for something else from it, or from others that in turn wait for the writer."""
-    if key not in stuck.closed.members:
+    if key not in stuck.closed.members or _writes(stuck, key):
         return False
     blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
     receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes

@@ -55,7 +55,8 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.loops import BODY, may_hear
+from mpmon.diagnosis.loops import BODY, ROOM, may_hear
+from mpmon.diagnosis.loops import ENDS as ENDS_OF_TASKS
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
@@ -279,8 +280,12 @@ def polled_for(stuck: StuckSet) -> list[int]:
 
 
 def waits_for_room(job: JobState, key: ThreadKey) -> bool:
-    """The thread waits for room in a pipe, a queue or a socket."""
+    """The thread waits for room in a pipe, a queue or a socket, or the tasks of its event loop do."""
     kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
+    if kind is Wait.EVENT_LOOP:
+        loops = job.of(EventLoops)
+        waits = {row.waits for row in (*loops.held_up(key), *loops.stuck(key))}
+        return ROOM in waits and waits <= {ROOM, *ENDS_OF_TASKS}
     sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
     return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)
 

@@ -61,10 +61,15 @@ def test_a_handler_that_wants_more_than_its_client_has_sent() -> None:
     assert "waits for the rest of a request of main" in finding.summary
 
 
-def test_a_handler_that_sends_to_a_client_that_waits_for_an_answer() -> None:
-    found = said(task("request", "room", ROOM, HANDLER))
-    assert found.verdict is Verdict.HUNG
-    assert "to read what it sends" in found.findings[0].summary
+def test_a_handler_of_a_signal_makes_no_client_go_on() -> None:
+    assert said(task("request", "event", BODY, HANDLER, callbacks=2, handlers=2)).verdict is Verdict.HUNG
+
+
+def test_a_handler_that_sends_to_a_client_that_waits_for_another_answer() -> None:
+    """The client must read first what it was sent over its other connection."""
+    (finding,) = said(task("request", "room", ROOM, HANDLER)).findings
+    assert (finding.cause, [row.pid for row in finding.suspects]) == ("pipe-full", [ROOT])
+    assert "cannot write its output: the socket is full, and only main could read it" in finding.summary
 
 
 AT_WORK: dict[str, tuple[Row, ...]] = {

@@ -129,11 +129,11 @@ def test_what_sleeping_tasks_lead_to(version: str) -> None:
     sends = {name for name, row in rows.items() if SENDS_TO_OTHERS in (row.reaches or ())}
     assert sends == {"publishes", "logs"}
     # Of the timers: `print` leads to none of them.
-    assert {row.callbacks for row in rows.values()} == {3}
+    assert {(row.callbacks, row.handlers) for row in rows.values()} == {(4, 1)}
 
 
 SLEEPERS = """
-import asyncio, time, logging, socket, sys
+import asyncio, time, logging, signal, socket, sys
 LOG = logging.getLogger("beats")
 async def beats(count):
     while True:
@@ -183,6 +183,7 @@ async def main():
     loop = asyncio.get_running_loop()
     for call, *arguments in ((print,), (QUEUE.put_nowait, 1), (lambda queue: queue, QUEUE), (KEPT[-1].cancel,)):
         loop.call_later(1000, call, *arguments)
+    loop.add_signal_handler(signal.SIGUSR1, print)
     for _ in range(3):
         await asyncio.sleep(0)
     print("ready", flush=True)

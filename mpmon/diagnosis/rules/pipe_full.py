@@ -26,7 +26,7 @@ def match(stuck: StuckSet) -> Match | None:
     writer, reader = found
     edge = stuck.graph.node(writer).edge
     names = _name(stuck, reader), stuck.job.role(writer[0]).name
-    what = "socket" if stuck.wait_state(writer).kind is Wait.SOCKET else "pipe"
+    what = "pipe" if stuck.wait_state(writer).kind is Wait.PIPE_WRITE else "socket"
     alone = {target[0] for target in stuck.targets(writer) if isinstance(target, tuple)} == {reader[0]}
     could = f"only {names[0]} could read it" if alone else f"{names[0]}, which could read it, does not"
     return Match(

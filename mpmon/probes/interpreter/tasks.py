@@ -58,8 +58,10 @@ MOST_TIMERS = 500
 ARGUMENTS_AT = 16
 """TimerHandle: its arguments, its callback, the cancelled flag: `__slots__` in alphabetical order (asyncio/events.py)."""
 
-PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout"})
-"""Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit."""
+PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout", "_process_keepalive"})
+"""Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit, and one of
+aiohttp/web_protocol.py that closes a connection which has no request.
+"""
 
 LOOP_AT = 16
 """Task to its loop."""
@@ -137,8 +139,8 @@ class _Search:
         self._coroutines = Coroutines(self._objects, runtime.layout)
         self._tids = tids
         self._loops = loops
-        self._timers: dict[int, int | None] = {}
-        """Loops by address, with the number of their callbacks."""
+        self._known: dict[int, tuple[int | None, int]] = {}
+        """Loops by address, with the number of their callbacks, and of those that handle signals."""
         self._reach = Reach(memory, runtime.layout)
         self.problem = ""
 
@@ -154,13 +156,7 @@ class _Search:
         stacks = [self._frames(task, codes, tables) for task in found]
         rows = [self._row(*one, codes, awaits) for one in zip(found, stacks, strict=True)]
         wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
-        rows = [
-            msgspec.structs.replace(
-                row, reaches=self._reaches(row, stack, wanted),
-                callbacks=self._callbacks(self._objects.word(task.address + LOOP_AT), wanted),
-            )
-            for row, task, stack in zip(rows, found, stacks, strict=True)
-        ]  # fmt: skip
+        rows = [self._with_others(*one, wanted) for one in zip(rows, found, stacks, strict=True)]
         return sorted(rows, key=lambda row: (len(row.name), row.name, row.object))
 
     # Finding tasks
@@ -266,18 +262,27 @@ class _Search:
         found = self._reach.of(frames, wanted) if row.waits == SLEEP else None
         return None if found is None else tuple(sorted({**wanted, SENDS: SENDS_TO_OTHERS}[one] for one in found))
 
-    def _callbacks(self, loop: int, wanted: Collection[int]) -> int | None:
-        """Number of a loop's signal handlers, and of its timers that are neither a sleep nor a time limit and could help any
-        of the wanted objects, or send something; `None` if they cannot be read.
-        """
-        if loop not in self._timers:
-            try:
-                self._timers[loop] = self._count_callbacks(loop, wanted)
-            except Torn:
-                self._timers[loop] = None
-        return self._timers[loop]
+    def _with_others(
+        self, row: Task, task: _TaskObject, stack: Sequence[FrameInMemory], wanted: Mapping[int, str]
+    ) -> Task:
+        """What a task could do for others, and what the callbacks of its loop could do for it. Raises `Torn`."""
+        callbacks, handlers = self._callbacks(self._objects.word(task.address + LOOP_AT), wanted)
+        return msgspec.structs.replace(
+            row, reaches=self._reaches(row, stack, wanted), callbacks=callbacks, handlers=handlers,
+        )  # fmt: skip
 
-    def _count_callbacks(self, loop: int, wanted: Collection[int]) -> int:
+    def _callbacks(self, loop: int, wanted: Collection[int]) -> tuple[int | None, int]:
+        """Number of a loop's signal handlers, and of its timers that are neither a sleep nor a time limit and could help any
+        of the wanted objects, or send something, `None` if they cannot be read; and of the signal handlers alone.
+        """
+        if loop not in self._known:
+            try:
+                self._known[loop] = self._count_callbacks(loop, wanted)
+            except Torn:
+                self._known[loop] = None, 0
+        return self._known[loop]
+
+    def _count_callbacks(self, loop: int, wanted: Collection[int]) -> tuple[int, int]:
         timers = self._objects.attribute(loop, b"_scheduled")
         if not timers or self._objects.type_name(timers) != b"list":
             raise Torn
@@ -286,7 +291,7 @@ class _Search:
             raise Torn
         handlers = self._objects.attribute(loop, b"_signal_handlers")
         signals = len(self._objects.items(handlers)) if handlers else 0
-        return signals + sum(self._could_help(timer, wanted) for timer in self._objects.items(timers))
+        return signals + sum(self._could_help(timer, wanted) for timer in self._objects.items(timers)), signals
 
     def _could_help(self, timer: int, wanted: Collection[int]) -> bool:
         """Raises: Torn."""
