@@ -33,9 +33,13 @@ def match(stuck: StuckSet) -> Match | None:
         summary=f"{names[0]} waits for {stuck.waits_for(reader)}{stuck.at(reader)}, but {names[1]} (pid "
         f"{writer[0]}) cannot write its output: the {what} is full, and {could}",
         evidence=((edge.evidence if edge else "") or f"pid {writer[0]} is blocked in write",),
-        advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
+        advice=(_OF_ANSWERS if stuck.wait_state(writer).kind is Wait.EVENT_LOOP else _OF_OUTPUT,),
         certainty=Certainty.PROVED if alone else Certainty.LIKELY,
     )
+
+
+_OF_OUTPUT = "Use communicate(), or read the output while the process runs, or send it to a file."
+_OF_ANSWERS = "Read each answer to its end, or close it, before the next request; or read in a task of its own."
 
 
 def _name(stuck: StuckSet, key: ThreadKey) -> str:
