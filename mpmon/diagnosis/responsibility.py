@@ -27,7 +27,7 @@ end, because all members wait for one another, the kinds of their waits decide:
 - a *service* thread with code of the job waits for the next request, or for the rest of one, of a client that still waits for
   its answer: that thread;
 - one member is needed by each of the others, and needs none of them in particular: that one;
-- a member waits for a *lock*, and the lock holder waits for something other than a lock: the holder;
+- a member waits for a *lock*, and the lock holder waits for something other than a lock or room: the holder;
 - ranks wait for each other in collectives: the ranks that differ from the others, see `collectives.split`;
 - all members wait for the same kind of thing: all of them.
 """
@@ -35,7 +35,7 @@ end, because all members wait for one another, the kinds of their waits decide:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import msgspec
@@ -125,25 +125,7 @@ def _blamed(stuck: StuckSet) -> Sequence[ThreadKey | int]:
         return lost
     if own := own_tasks(stuck):
         return (own.key,)
-    found = (
-        _not_accepting(stuck)
-        or _clients_at_fault(stuck)
-        or _owing_answers(stuck)
-        or exchanging(stuck)
-        or _takers(stuck)
-        or _owing(stuck)
-        or list(kept_permits(stuck))
-        or _whose_end_is_awaited(stuck)
-        or absent_party(stuck)
-        or _joining_threads(stuck)
-        or _starters(stuck)
-        or _makers_of_room(stuck)
-        or _holders_of_locks(stuck)
-        or unfinished_tasks(stuck)
-        or _awaited_tasks(stuck)
-        or _stuck_inside(stuck)
-        or hub(stuck)
-    )
+    found = next(filter(None, (who(stuck) for who in OF_EACH_OTHER)), None)
     return found or _first_or_all(stuck)
 
 
@@ -411,10 +393,12 @@ def _takers(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
-    """The holders of locks that members wait for, if the holders wait for something other than a lock."""
+    """The holders of locks that members wait for, if the holders wait for something other than a lock, or room that another
+    one could make.
+    """
     waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
-    holders = [target for key in waiting for target in _helpers(stuck, key)]
-    return [key for key in dict.fromkeys(holders) if stuck.wait_state(key).kind not in LOCKS]
+    holders = dict.fromkeys(target for key in waiting for target in _helpers(stuck, key))
+    return [key for key in holders if stuck.wait_state(key).kind not in LOCKS and not waits_for_room(stuck.job, key)]
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
@@ -601,3 +585,17 @@ def _is_servant(stuck: StuckSet, key: ThreadKey) -> bool:
 def _helpers(stuck: StuckSet, key: ThreadKey) -> list[ThreadKey]:
     """The targets of a member's wait that are in the core."""
     return [target for target in stuck.targets(key) if isinstance(target, tuple) and target in stuck.closed.core]
+
+
+def _keepers_of_permits(stuck: StuckSet) -> list[ThreadKey]:
+    return list(kept_permits(stuck))
+
+
+OF_EACH_OTHER: tuple[Callable[[StuckSet], Sequence[ThreadKey]], ...] = (
+    _not_accepting, _clients_at_fault, _owing_answers, exchanging, _takers, _owing, _keepers_of_permits, _whose_end_is_awaited,
+    absent_party, _joining_threads, _starters, _makers_of_room, _holders_of_locks, unfinished_tasks, _awaited_tasks,
+    _stuck_inside, hub,
+)  # fmt: skip
+"""Of members that wait for each other: the ways in which some are responsible, of which the first that applies counts. How often
+that order matters is a score (`tests.scores`).
+"""

@@ -15,7 +15,8 @@ import pytest
 
 from mpmon.diagnosis import History, Memo, engine, explain
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
-from mpmon.diagnosis.responsibility import responsible
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.responsibility import OF_EACH_OTHER, responsible
 from mpmon.diagnosis.rules import RULES, Rule
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.model import Snapshot
@@ -49,6 +50,11 @@ class Stuck(msgspec.Struct, frozen=True):
     def root_blockers(self) -> tuple[Suspect, ...]:
         """Who must move first by the structure of the graph alone."""
         return responsible(self.stuck)
+
+    def blamed(self) -> dict[str, frozenset[ThreadKey]]:
+        """Who is responsible by each of the ways of those that wait for each other, by the names of the functions."""
+        found = {who.__name__: frozenset(who(self.stuck)) for who in OF_EACH_OTHER}
+        return {name: keys for name, keys in found.items() if keys}
 
 
 class Hang(msgspec.Struct, frozen=True):

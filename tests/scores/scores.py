@@ -34,7 +34,7 @@ class Score(msgspec.Struct, frozen=True):
 
 def scores() -> tuple[Score, ...]:
     """All of them."""
-    return (graph(), *orders(), contested(), *support(), first_cause())
+    return (graph(), blame(), *orders(), contested(), *support(), first_cause())
 
 
 def graph() -> Score:
@@ -52,6 +52,15 @@ def _is_right(suspects: tuple[Suspect, ...], hang: Hang) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def blame() -> Score:
+    """Of members that wait for each other: do the ways in which some are responsible exclude each other?"""
+    sets = [(hang.name, stuck.blamed()) for hang in hangs() for stuck in hang.stuck]
+    several = tuple(f"{name}: {', '.join(ways)}" for name, ways in sets if len(set(ways.values())) > 1)
+    return Score(
+        "blame", len(several), len(sets), "stuck sets in which two ways to be responsible name others", several
+    )
 
 
 def orders() -> tuple[Score, ...]:
