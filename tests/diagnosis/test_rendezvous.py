@@ -192,14 +192,23 @@ def test_of_two_none_is_the_odd_one() -> None:
 
 # Numbers
 
+PORTS = "29500", "29500"
 
-def numbered(*numbers: int, port: str = "29500", ports: tuple[str, ...] = (), rank: str | None = None) -> Diagnosis:
-    """Ranks that stand in `init_process_group`, with these numbers in their environments; `rank` is what its variable says."""
+
+def numbered(
+    *numbers: int, ports: tuple[str, ...] = (*PORTS, PORTS[0]), rank: str | None = None, called: bool = False
+) -> Diagnosis:
+    """Ranks that stand in `init_process_group`, with these numbers in their environments; `rank` is what its variable says. If
+    `called`, its arguments tell where they meet.
+    """
     rows: list[Row] = []
     for place, number in enumerate(numbers):
-        pid, where = 4110 + place, ports[place] if ports else port
-        given = {"RANK": str(number), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": where}
+        pid = 4110 + place
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": ports[place], "WORLD_SIZE": "3"}
+        given = {"RANK": str(number), **({} if called else address)}
         known = {"rank": str(place)} if rank else {}
+        if called:
+            known = {"rank": str(number), "world_size": "3", "init_method": f"tcp://127.0.0.1:{ports[place]}"}
         inner = frame(GATHERS[0], **known)
         rows += [
             process(pid, parent=ROOT, environment=given), stack("main", inner, GATHERS[1], pid=pid),
@@ -208,13 +217,16 @@ def numbered(*numbers: int, port: str = "29500", ports: tuple[str, ...] = (), ra
     return said(*parent(), *rows)
 
 
-def test_two_ranks_have_the_same_number() -> None:
-    finding = numbered(0, 1, 1).findings[0]
+@pytest.mark.parametrize("called", [False, True])
+def test_two_ranks_have_the_same_number(*, called: bool) -> None:
+    finding = numbered(0, 1, 1, called=called).findings[0]
     assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("rendezvous", [4111, 4112])
     assert "pid 4111 and pid 4112 have the same number, rank 1, and no process is rank 2" in finding.summary
 
 
-@pytest.mark.parametrize("where", [{"ports": ("29500", "29500", "29600")}, {"rank": "own"}])
+@pytest.mark.parametrize(
+    "where", [{"ports": (*PORTS, "29600")}, {"ports": (*PORTS, "29600"), "called": True}, {"rank": "own"}]
+)
 def test_ranks_of_two_jobs_or_with_numbers_of_their_own_may(where: dict[str, object]) -> None:
     found = numbered(0, 1, 1, **where)  # type: ignore[arg-type]
     assert all("same number" not in finding.summary for finding in found.findings)

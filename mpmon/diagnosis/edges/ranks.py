@@ -264,11 +264,14 @@ def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _meets_at(job: JobState, pid: int) -> tuple[str, ...]:
-    """The rendezvous address of a rank, by its environment; empty if it cannot be determined."""
-    kept = job.processes[pid].environment or {}
-    complete = all(name in kept for name in _MEETING) and job.wait_state((pid, pid)).kind is Wait.RENDEZVOUS
-    method = _known_in_init(job, pid).get("init_method", "env://")
-    return tuple(kept[name] for name in _MEETING) if complete and method in ("env://", "None") else ()
+    """The rendezvous address of a rank, by the call or by its environment; empty if it cannot be determined."""
+    if job.wait_state((pid, pid)).kind is not Wait.RENDEZVOUS:
+        return ()
+    kept, known = job.processes[pid].environment or {}, _known_in_init(job, pid)
+    method = known.get("init_method", "None")
+    if method in ("env://", "None"):
+        return tuple(kept[name] for name in _MEETING) if all(name in kept for name in _MEETING) else ()
+    return method, known.get("world_size", "")
 
 
 _MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
