@@ -185,11 +185,12 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
     """A thread that reads its standard input, a pipe whose only writers are stuck themselves. A thread that answers
     requests is excluded: its writer reads its standard output; so is a program at the end of a pipeline, which gets its input
-    from programs that are no ancestors of it.
+    from programs that are no ancestors of it, and one that cannot write.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
-    reads = [key for key in stuck.closed.members if _reads_input(stuck, key)]
+    full = {key[0] for key in stuck.closed.members if waits_for_room(stuck.job, key)}
+    reads = [key for key in stuck.closed.members if key[0] not in full and _reads_input(stuck, key)]
     asks = next(
         (key for key in reads if key in stuck.job.stacks or _are_ancestors(stuck, stuck.targets(key), key[0])), None
     )
