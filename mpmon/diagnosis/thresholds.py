@@ -73,7 +73,8 @@ open. Recordings: 0 halved, 1 doubled, 0 at the least, 1 unbounded.
 
 IDLE_S = 10.0
 """Seconds for which a library's workers must have waited for work, with no process of the job computing: a program that
-starts a worker, or hands out short tasks, acts sooner. It guards one about to take up a task. Recordings: none changes.
+starts a worker, or hands out short tasks, acts sooner. It guards one about to take up a task. A client of a server that has
+no descriptor left waits as long: others may close theirs. Recordings: none changes.
 """
 
 # How fresh evidence must be

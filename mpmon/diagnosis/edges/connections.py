@@ -9,7 +9,7 @@ others (a manager) acts in a per-connection thread or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
 from mpmon.diagnosis.frames import in_call
@@ -78,6 +78,20 @@ def askers(job: JobState, listener: KernelObject) -> list[ThreadKey]:
 
 FIRST_CHOSEN_PORT = 32768
 """Linux gives a socket that asks for no particular port one from here on: net.ipv4.ip_local_port_range of ip(7)."""
+
+
+def at_limit(job: JobState, items: Iterable[KernelObject]) -> NoReleaser | None:
+    """A server that has not accepted one of these connections, and has as many files open as it may: accept(2) then fails."""
+    waiting = (item.listener for item in items if item.listener and not item.peer)
+    pids = {row.pid for name in waiting for row in job.holders.get(name, ()) if row.reads}
+    for row in job.snapshot.limits:
+        if row.pid in pids and row.descriptors and row.descriptors_limit and row.descriptors >= row.descriptors_limit:
+            why = (
+                f"pid {row.pid} has {row.descriptors} of {row.descriptors_limit} files open, so it cannot accept the connection: "
+                f"/proc/{row.pid}/fd, and 'Max open files' of /proc/{row.pid}/limits"
+            )
+            return NoReleaser(why, (row.pid,), Absent.NO_DESCRIPTORS)
+    return None
 
 
 def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import native_threads
 from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.graph import Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
+from mpmon.diagnosis.roles import HELPERS, LASTING, POOL_WORKERS
 from mpmon.numerals import numeral
 
 _WAITS_FOR_CHILD = frozenset({"wait4", "waitid"})
@@ -56,10 +57,20 @@ def _sentinels(job: JobState, key: ThreadKey, children: list[int]) -> list[int]:
 
 
 def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """wait(2) returns at once if there is no child: the child ended after its parent was sampled."""
-    zombies = [pid for pid in job.children.get(key[0], ()) if not job.is_alive(pid)]
+    """wait(2) returns at once if there is no child: the child ended after its parent was sampled. If there are only helpers of a
+    library, which end once their parent has ended, it never returns.
+    """
     blocked = job.blocked.get(key)
-    if zombies or (blocked is not None and blocked.syscall in _WAITS_FOR_CHILD):
+    waits = blocked is not None and blocked.syscall in _WAITS_FOR_CHILD
+    alive = [pid for pid in job.children.get(key[0], ()) if job.is_alive(pid)]
+    anyone = waits and any(item.id == "process:any" for item in job.waits_on(key)) and not job.others_at_work(key)
+    if anyone and alive and all(job.role(pid).kind in LASTING for pid in alive):
+        names = several([f"{job.role(pid).name} (pid {pid})" for pid in alive])
+        why = f"the only child left is {names}, which ends when its parent does"
+        nobody = NoReleaser(why, (key[0],), Absent.OWN_LIFE)
+        return WaitEdge((nobody,), basis=Basis.KERNEL, of_end=True, words="a child to exit", evidence=why)
+    zombies = [pid for pid in job.children.get(key[0], ()) if not job.is_alive(pid)]
+    if zombies or waits:
         return None
     return WaitEdge((External("a process outside the job"),), words="a child to exit")
 

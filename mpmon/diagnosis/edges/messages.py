@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mpmon.diagnosis.edges.connections import askers, awaited, connection_words, is_private, servers, waits_inside
+from mpmon.diagnosis.edges.connections import (
+    askers,
+    at_limit,
+    awaited,
+    connection_words,
+    is_private,
+    servers,
+    waits_inside,
+)
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.taken import taken_by_ended
@@ -17,7 +25,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_ticks
-from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
+from mpmon.diagnosis.thresholds import IDLE_S, IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import KernelObject, QueueState
 from mpmon.numerals import numeral
@@ -52,6 +60,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
         edge = NoReleaser(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
+    if (nobody := at_limit(job, objects)) and job.now - job.stands_since(key) >= IDLE_S:
+        return WaitEdge((nobody,), words="its server to accept the connection", evidence=nobody.why)
     if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
         return edge
     if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence)):

@@ -43,8 +43,8 @@ LIBRARY = Library(
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),
     workers=(WorkerRow("pool worker", functions("multiprocessing/pool.py", "worker")),),
     helpers=(
-        HelperRow("resource tracker", "multiprocessing.resource_tracker import main"),
-        HelperRow("forkserver", "multiprocessing.forkserver import main", bequeaths=True),
+        HelperRow("resource tracker", "multiprocessing.resource_tracker import main", lasts=True),
+        HelperRow("forkserver", "multiprocessing.forkserver import main", lasts=True, bequeaths=True),
         HelperRow("manager", functions=functions("multiprocessing/managers.py", "serve_forever _run_server")),
     ),
     serves_one=(functions("multiprocessing/managers.py", "handle_request"),),

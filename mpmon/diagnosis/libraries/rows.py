@@ -169,6 +169,8 @@ class HelperRow(msgspec.Struct, frozen=True):
     """Prefix of its process name, proc_pid_comm(5)."""
     functions: Functions | None = None
     """Frames that only such a process has."""
+    lasts: bool = False
+    """It ends once the program that started it has ended."""
     bequeaths: bool = False
     """Its children have its command line too; they are recognised because they run a `Process`."""
 

@@ -35,12 +35,12 @@ from mpmon.diagnosis.roles.names import (
 from mpmon.diagnosis.roles.programs import LONGEST_NAME, called, is_python, main_programs, topmost_python
 from mpmon.diagnosis.roles.rank_numbers import numbered_ranks
 from mpmon.diagnosis.roles.reader import Reader, Told
-from mpmon.diagnosis.roles.role import HELPERS, POOL_WORKERS, SERVICE_ROLES, WORKERS, GivenNames, Role
+from mpmon.diagnosis.roles.role import HELPERS, LASTING, POOL_WORKERS, SERVICE_ROLES, WORKERS, GivenNames, Role
 from mpmon.model import Process, Stack
 
 __all__ = [
-    "HELPERS", "LONGEST_NAME", "POOL_WORKERS", "PROCESS_FILE", "SERVICE_ROLES", "WORKERS", "GivenNames", "Role", "called",
-    "given_name", "given_names", "is_python", "named_process", "roles", "still_hold", "target_of", "topmost_python",
+    "HELPERS", "LASTING", "LONGEST_NAME", "POOL_WORKERS", "PROCESS_FILE", "SERVICE_ROLES", "WORKERS", "GivenNames", "Role",
+    "called", "given_name", "given_names", "is_python", "named_process", "roles", "still_hold", "target_of", "topmost_python",
 ]  # fmt: skip
 
 

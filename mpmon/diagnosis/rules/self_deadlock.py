@@ -43,6 +43,10 @@ _OWN = {
         "data of a pipe whose only writing end is its own: neither data nor end of file can arrive",
         "Close the writing end in the reading process before it reads, and in all others that do not write.",
     ),
+    Absent.OWN_LIFE: (
+        "the end of a child that ends only when it ends itself",
+        "Wait for the pids that were started, not for whatever child there is: multiprocessing has helpers of its own.",
+    ),
     Absent.OWN_ROOM: (
         "room in a queue that only it takes from",
         "A queue's consumer must never put into it: a handler of a log listener must not log there.",

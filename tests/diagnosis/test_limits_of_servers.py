@@ -1,0 +1,38 @@
+"""A server that has as many files open as it may accepts no connection."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.model import Limits
+from tests.builders import ROOT, START, blocked, diagnosed, holds, kernel_object, process, snapshot, stack, thread
+
+SERVER = 4110
+
+
+def said(*, descriptors: int, seconds: int = 14) -> Diagnosis:
+    """Of a client that waits for an answer over a connection that its server, which tries again each second, has not accepted."""
+    return diagnosed([
+        snapshot(
+            process(), thread(), stack("main", "job.py:26 <module>"), blocked("recvfrom", "socket:10", ran_at=START),
+            process(SERVER, parent=ROOT), thread(SERVER, slices=9 * second),
+            stack("main", "/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "serve.py:40 <module>", pid=SERVER),
+            blocked("epoll_wait", "socket:1", pid=SERVER, ran_at=START + second, timeout_s=1.0),
+            kernel_object("socket:1", listens=True, path="tcp listening on 127.0.0.1:40001"), holds(SERVER, "socket:1"),
+            kernel_object("socket:10", listener="socket:1", path="tcp 127.0.0.1:40002 to 127.0.0.1:40001"),
+            holds(ROOT, "socket:10"), Limits(pid=SERVER, descriptors=descriptors, descriptors_limit=48), at=float(second),
+        )
+        for second in range(seconds)
+    ])  # fmt: skip
+
+
+def test_it_is_to_blame() -> None:
+    (finding,) = said(descriptors=48).findings
+    assert (finding.cause, [row.pid for row in finding.suspects]) == ("item-lost", [SERVER])
+    assert "has 48 of 48 files open, so it cannot accept the connection" in finding.summary
+
+
+@pytest.mark.parametrize("short", [{"descriptors": 47}, {"descriptors": 48, "seconds": 9}])
+def test_it_may_yet_accept(short: dict[str, int]) -> None:
+    assert said(**short).verdict is not Verdict.HUNG
