@@ -61,8 +61,9 @@ def test_a_handler_that_wants_more_than_its_client_has_sent() -> None:
     assert "waits for the rest of a request of main" in finding.summary
 
 
-def test_a_handler_of_a_signal_makes_no_client_go_on() -> None:
-    assert said(task("request", "event", BODY, HANDLER, callbacks=2, handlers=2)).verdict is Verdict.HUNG
+@pytest.mark.parametrize("calls", [{"callbacks": 2, "handlers": 2}, {"callbacks": None}])
+def test_neither_a_handler_of_a_signal_nor_an_unreadable_timer_makes_a_client_go_on(calls: dict[str, object]) -> None:
+    assert said(task("request", "event", BODY, HANDLER, **calls)).verdict is Verdict.HUNG
 
 
 def test_a_handler_that_sends_to_a_client_that_waits_for_another_answer() -> None:
