@@ -26,6 +26,9 @@ CLOCK_S = 1.0
 MOST_FORKS = 64
 """Most generations of forks followed."""
 
+DEEPEST = 150
+"""Most levels of nested expressions and statements: who follows them calls itself for each."""
+
 MOST_SOURCES = 32
 """Most parsed files kept."""
 
@@ -102,6 +105,16 @@ def _parsed(proc: Proc, pid: int, file: str, began: float) -> Source | None:
 
 def _source(text: bytes) -> Source | None:
     try:
-        return Source(ast.parse(text))
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return None if _is_too_deep(tree) else Source(tree)
+
+
+def _is_too_deep(tree: ast.Module) -> bool:
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [inner for node in level for inner in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True

@@ -66,6 +66,10 @@ def test_what_is_tested_on_the_way_to_a_line(tmp_path: Path, source: str, tests:
     assert tuple(sorted(found.tests)) == tuple(sorted(tests))
 
 
+def test_of_a_file_that_is_too_deep_to_follow_nothing_is_known(tmp_path: Path) -> None:
+    assert of_meet(tmp_path, f"if {'not ' * 1500}x:\n    meet()") is None
+
+
 def test_of_a_file_that_is_not_what_runs_nothing_is_known(tmp_path: Path) -> None:
     file = tmp_path / "job.py"
     file.write_text("while (\n")
