@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.sources import FUNCTION, Place, running_sources, spans
+
+MOST_NAMES, LONGEST_NAME = 64, 100
 
 
 class Around(NamedTuple):
@@ -46,7 +49,8 @@ def _around(tree: ast.Module, line: int) -> Around:
         before = [name for row in rows[: rows.index(inside)] for name in _passed(row)]
         found = _into(inside, line, found._replace(tests=(*found.tests, *before)))
         rows = _rows_with(inside, line)
-    return found._replace(tests=tuple(dict.fromkeys(found.tests)))
+    names = (name for name in dict.fromkeys(found.tests) if len(name) <= LONGEST_NAME)
+    return found._replace(tests=tuple(islice(names, MOST_NAMES)))
 
 
 def _rows_with(node: ast.AST, line: int) -> list[ast.stmt]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.probes.files import Proc
-from mpmon.probes.nesting import Around, around
+from mpmon.probes.nesting import MOST_NAMES, Around, around
 
 
 def of_meet(folder: Path, source: str) -> Around | None:
@@ -64,6 +64,14 @@ def test_what_is_tested_on_the_way_to_a_line(tmp_path: Path, source: str, tests:
     found = of_meet(tmp_path, source)
     assert found
     assert tuple(sorted(found.tests)) == tuple(sorted(tests))
+
+
+def test_no_more_names_are_kept_than_a_person_would_read(tmp_path: Path) -> None:
+    found = of_meet(
+        tmp_path, f"if {' and '.join(f'name{number}' for number in range(500))} and {'x' * 500}:\n    meet()"
+    )
+    assert found
+    assert len(found.tests) == MOST_NAMES
 
 
 def test_of_a_file_that_is_too_deep_to_follow_nothing_is_known(tmp_path: Path) -> None:
