@@ -8,9 +8,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from mpmon.diagnosis import Memo
 from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.progress.state_change import got_nothing_since
 from mpmon.model import Row, Stack
-from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread
+from tests.builders import ROOT, START, blocked, diagnosed, history, process, snapshot, stack, thread
 
 LINE = "train.py:5 <module>"
 TASK = ("data.py:5 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop")
@@ -149,3 +152,19 @@ def test_the_same_for_a_count_in_an_attribute(limits: tuple[str, ...] | None, *,
     rounds = (gets_again(second, counted=in_attribute, read=500, limits=limits) for second in range(16))
     found = diagnosed([snapshot(*rows, at=float(second)) for second, rows in enumerate(rounds)])
     assert (found.verdict is Verdict.HUNG) == hangs
+
+
+@pytest.mark.parametrize(("unseen", "since"), [(9, 0), (13, None)], ids=["between-others", "the-last"])
+def test_a_reading_that_does_not_show_the_state_is_no_news(unseen: int, since: int | None) -> None:
+    """It counts its attempts; in one round it was running, and its variables could not be read."""
+
+    def blind(row: Row) -> Row:
+        return msgspec.structs.replace(row, contents=None, read=None, counts=()) if isinstance(row, Stack) else row
+
+    rounds = (gets_again(second, counted=in_attribute, read=500, limits=()) for second in range(14))
+    seen = [map(blind, rows) if second == unseen else rows for second, rows in enumerate(rounds)]
+    past = history(*(snapshot(*rows, at=float(second)) for second, rows in enumerate(seen)))
+    assert past.snapshot
+    samples = JobState(past, past.snapshot, Memo()).thread_history((ROOT, ROOT))
+    assert samples
+    assert got_nothing_since(samples.samples) == (None if since is None else START + since)

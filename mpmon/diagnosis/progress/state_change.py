@@ -112,6 +112,11 @@ def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool
     if 2 * len(naps) <= len(samples):
         return None
     stacks = list({id(stack): stack for stack in naps}.values())
+    # A reading between two others that does not show the state, since the thread was running, tells nothing; the last one counts.
+    first = next((at for at, stack in enumerate(stacks) if stack.contents is not None), len(stacks))
+    stacks = [
+        stack for at, stack in enumerate(stacks, 1) if at <= first or at == len(stacks) or stack.contents is not None
+    ]
     since = stacks[-1].taken_at if stacks else 0.0
     for before, after in reversed(list(pairwise(stacks))):
         if not alike(before, after):
