@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TypeAlias
@@ -105,7 +106,10 @@ def _parsed(proc: Proc, pid: int, file: str, began: float) -> Source | None:
 
 def _source(text: bytes) -> Source | None:
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():
+            # An invalid escape in the job's source is not mpmon's to complain of.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return None if _is_too_deep(tree) else Source(tree)

@@ -78,6 +78,11 @@ def test_of_a_file_that_is_too_deep_to_follow_nothing_is_known(tmp_path: Path) -
     assert of_meet(tmp_path, f"if {'not ' * 1500}x:\n    meet()") is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_nobody_is_warned_of_what_a_source_has(tmp_path: Path) -> None:
+    assert of_meet(tmp_path, 'pattern = "\\d"\nfor x in y:\n    meet()') == Around(loops=("for 2",))
+
+
 def test_of_a_file_that_is_not_what_runs_nothing_is_known(tmp_path: Path) -> None:
     file = tmp_path / "job.py"
     file.write_text("while (\n")
