@@ -381,6 +381,28 @@ def test_a_library_s_thread_that_looks_after_time_limits_may_act(frames: tuple[s
 
 
 @pytest.mark.parametrize(
+    ("frames", "verdict"),
+    [
+        ((f"{PACKAGES}/apscheduler/schedulers/blocking.py:30 BlockingScheduler._main_loop",), Verdict.HEALTHY),
+        (("job.py:12 wait_for_results",), Verdict.HUNG),
+    ],
+    ids=["of-a-library", "of-the-job"],
+)
+def test_a_library_that_waits_until_its_next_job_is_due_may_act(frames: tuple[str, ...], verdict: Verdict) -> None:
+    """Each of its waits takes seven seconds; the job's own code, which waits as long each time, only looks again."""
+
+    def rows(second: int) -> Rows:
+        began = START + second // 7 * 7
+        waits = ("lib/threading.py:331 Condition.wait", "lib/threading.py:629 Event.wait", *frames)
+        return (
+            process(), thread(slices=second // 7), stack("main", *waits, "job.py:30 <module>", at=second),
+            blocked("futex", ran_at=began, wakes_at=began + 7.0),
+        )  # fmt: skip
+
+    assert seen(rows, seconds=30).verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("library", "verdict"), [("dramatiq", Verdict.HEALTHY), ("tqdm", Verdict.HUNG)], ids=["its own", "another"]
 )
 def test_idle_threads_of_the_library_that_is_asked_may_act_by_their_timers(library: str, verdict: Verdict) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.frames import calls, in_call, is_user
+from mpmon.diagnosis.frames import called_by_user, calls, in_call, is_user
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -240,13 +240,16 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """No thread has to end the wait: it has a time limit, after which the thread did something else before, or may do
-    something as yet unknown. A call in an event loop is not to hold it up for long, whatever its limit.
+    something as yet unknown, such as a library that waits until its next job is due. A call in an event loop is not to hold it up
+    for long, whatever its limit.
     """
-    pause = pause_s(job.blocked.get(key))
-    if pause is None or job.wait_state(key).kind not in _MAY_BE_ASKED:
+    pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
+    if pause is None or stack is None or job.wait_state(key).kind not in _MAY_BE_ASKED:
         return False
-    if pause > SOON_S and in_call(job.stacks.get(key), TURNS):
+    if pause > SOON_S and in_call(stack, TURNS):
         return False
+    if pause > RETRY_S and not called_by_user(stack):
+        return True
     return not takes_up_again(job, key) or signs_of_life(job, key) is not None
 
 
