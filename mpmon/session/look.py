@@ -161,8 +161,14 @@ class Look:
         stack, before = (
             next((row for row in rows or () if row.tid == self.pid), None) for rows in (self.stacks, self.before_last)
         )
-        stays = stack and before and _lines(stack) == _lines(before)
-        return frozenset({self.pid} if stays and wait_state(stack, None).kind is Wait.COLLECTIVE else ())
+        if (
+            stack is None
+            or before is None
+            or not any(map(_is_of_torch, stack.frames))
+            or _lines(stack) != _lines(before)
+        ):
+            return frozenset()
+        return frozenset({self.pid} if wait_state(stack, None).kind is Wait.COLLECTIVE else ())
 
     # Which threads and processes to query
 
@@ -242,6 +248,11 @@ def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, 
 
 def _running(rows: tuple[Blocked, ...]) -> set[int]:
     return {row.tid for row in rows if row.syscall == "running" or row.state == "R"}
+
+
+def _is_of_torch(frame: Frame) -> bool:
+    """Only below such a frame is a collective: a cheap question first."""
+    return "/torch/" in frame.file
 
 
 def _lines(stack: Stack) -> list[tuple[str, int]]:
