@@ -152,6 +152,8 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """The waiter waits for the targets to end."""
     of_data: bool = False
     """The waiter waits for data that one of the targets would send."""
+    of_sign: bool = False
+    """The waiter waits for a sign of one of the targets: an event that is set, a condition that is notified."""
     idle_s: float | None = None
     """Seconds (a lower bound) for which the possible helpers have been idle, whatever the waiter did meanwhile; `None` if
     that was not checked.
@@ -442,7 +444,8 @@ class Graph:
             return None
         targets = list(itertools.islice(self._stuck_targets(key, progressing), FEW))
         if not node.edge.every and not exact_only and len(targets) < FEW:
-            among = None if node.edge.of_data else {*targets, key}
+            # Who waits for this one to end gives it no sign, but is to make room for it.
+            among = None if node.edge.of_data else {*targets, key} if node.edge.of_sign else set(targets)
             before = [target for target in targets if not self._comes_after(target, among, progressing)]
             targets = self._through_whom(before)
         return targets[0] if len(targets) == 1 or (targets and node.edge.every) else None

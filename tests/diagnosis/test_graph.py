@@ -122,12 +122,14 @@ def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Targ
     assert found.root_blockers == ((end,), (key(2),))[stronger]
 
 
-def test_who_waits_for_an_end_helps_nobody_to_come_to_it() -> None:
-    """Main joins the first of two that wait until the other one acts."""
+@pytest.mark.parametrize(("of_sign", "blockers"), [(True, {2, 3}), (False, {1, 2, 3})], ids=["a-sign", "room"])
+def test_who_waits_for_an_end_gives_no_sign_before(*, of_sign: bool, blockers: set[int]) -> None:
+    """Main joins the first of two that wait until the other one, or main, acts."""
     joins = msgspec.structs.replace(waits(1, 2), edge=WaitEdge((key(2),), of_end=True))
-    found = closed(joins, waits(2, 1, 3), waits(3, 1, 2))
+    asks = msgspec.structs.replace(waits(2), edge=WaitEdge((key(1), key(3)), of_sign=of_sign))
+    found = closed(joins, asks, msgspec.structs.replace(waits(3), edge=WaitEdge((key(1), key(2)), of_sign=of_sign)))
     assert found is not None
-    assert set(found.root_blockers) == {key(2), key(3)}
+    assert set(found.root_blockers) == {key(pid) for pid in blockers}
 
 
 def test_a_chain_is_followed_to_its_end() -> None:
