@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.frames import called_by_user, calls, in_call, is_user
+from mpmon.diagnosis.frames import calls, in_call, is_machinery, is_user, own_frames
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
@@ -19,7 +19,7 @@ from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
 from mpmon.diagnosis.waits import ENDS, Wait
-from mpmon.model import Blocked, Frame, LockUse
+from mpmon.model import Blocked, Frame, LockUse, Stack
 
 
 def gil_owner(job: JobState, key: ThreadKey) -> ThreadKey | None:
@@ -248,9 +248,15 @@ def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
         return False
     if pause > SOON_S and in_call(stack, TURNS):
         return False
-    if pause > RETRY_S and not called_by_user(stack):
+    if pause > RETRY_S and _is_of_unknown_library(stack):
         return True
     return not takes_up_again(job, key) or signs_of_life(job, key) is not None
+
+
+def _is_of_unknown_library(stack: Stack) -> bool:
+    """A library that mpmon does not know made the wait, by way of those that it knows."""
+    asks = next((frame for frame in own_frames(stack) if not is_machinery(frame.file)), None)
+    return asks is not None and not is_user(asks.file)
 
 
 def _is_looked_after(job: JobState, key: ThreadKey) -> bool:
