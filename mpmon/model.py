@@ -517,7 +517,7 @@ class Task(Row, frozen=True, kw_only=True):
     callbacks: int | None = None
     """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
     handlers: int = 0
-    """Of these, the handlers of signals."""
+    """Of these, the handlers of signals; -1 where the loop does not keep them in Python objects, as uvloop's."""
 
 
 class NativeFrame(Row, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from mpmon.diagnosis.frames import bare, is_user, own_frames
 from mpmon.diagnosis.libraries import PHASES, RANK_WORDS
 from mpmon.model import Frame, Stack
 
-FOR, NO_POSITION = "for ", -1
+FOR, NOT, NO_POSITION = "for ", "not ", -1
 
 
 Why: TypeAlias = "Callable[[str, str], str]"
@@ -48,8 +48,12 @@ def furthest(stacks: Mapping[str, Stack]) -> Ahead | None:
 def special(stacks: Mapping[str, Stack]) -> Ahead | None:
     """The one of two that is where only its number takes it; `None` if that is true of neither, or of both."""
     names = list(stacks)
-    inside = {name: set(_about_rank(stacks[name])) for name in names}
-    if len(names) != 2 or inside[names[0]] == inside[names[1]]:
+    if len(names) != 2:
+        return None
+    tests = {name: set(_about_rank(stacks[name])) for name in names}
+    common = tests[names[0]] & tests[names[1]]
+    inside = {name: {holds for _, _, holds in rows - common} for name, rows in tests.items()}
+    if inside[names[0]] == inside[names[1]]:
         return None
     for name, other in (names, reversed(names)):
         if inside[name] == {True}:
@@ -62,10 +66,13 @@ def special(stacks: Mapping[str, Stack]) -> Ahead | None:
     return None
 
 
-def _about_rank(stack: Stack) -> Iterator[bool]:
-    """For each test of the rank's number on the way: whether the number is the one that the test is about."""
-    tests = (test for frame in own_frames(stack) if is_user(frame.file) for test in frame.tested)
-    return (not test.startswith("not ") for test in tests if any(word in test.lower() for word in RANK_WORDS))
+def _about_rank(stack: Stack) -> Iterator[tuple[str, str, bool]]:
+    """Each test of the rank's number on the way: the function, the name, and whether the number is the one it is about."""
+    for frame in own_frames(stack):
+        for test in frame.tested if is_user(frame.file) else ():
+            name = test.removeprefix(NOT)
+            if name.lower().strip("_") in RANK_WORDS:
+                yield frame.function, name, name == test
 
 
 class _Way:
@@ -83,9 +90,14 @@ class _Way:
         """The positions in the loops of a call, outermost first; `None` where that is not known."""
         frame = self.frames[place]
         at = next(number for number, row in enumerate(self._stack.frames[::-1]) if row is frame)
-        own = iter([turn[1] for turn in self._stack.turns or () if turn[2:] == (at,)])
-        found = (next(own, NO_POSITION) if row.startswith(FOR) else NO_POSITION for row in frame.loops or ())
-        return [position if position >= 0 else None for position in found]
+        loops = [row.startswith(FOR) for row in frame.loops or ()]
+        own = [turn[1] for turn in self._stack.turns or () if turn[2:] == (at,)]
+        if len(own) < sum(loops) or (frame.function.startswith("<") and frame.function != "<module>"):
+            # Some loops keep no iterator there, and a comprehension has one of its own.
+            return [None] * len(loops)
+        found = iter(own)
+        positions = (next(found) if is_for else NO_POSITION for is_for in loops)
+        return [position if position >= 0 else None for position in positions]
 
     def is_in_more_loops(self, place: int, common: int) -> bool:
         """Whether it is in loops besides the first `common` ones of a call, there or in a call below."""
@@ -156,7 +168,7 @@ def _by_turns(one: _Way, other: _Way, place: int) -> _Lead:
 
 
 def _turns_in_words(later: int, earlier: int, where: str, this: str, other: str) -> str:
-    return f"{this} is in turn {later} of the loop at {where}, {other} in turn {earlier}"
+    return f"{this} has come to {later} in the loop at {where}, {other} to {earlier}"
 
 
 def _call(frame: Frame) -> tuple[str, str, int]:

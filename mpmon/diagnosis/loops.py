@@ -214,11 +214,11 @@ _BY_FUNCTION = {name: [row for row in AWAITS if name in row.functions] for known
 def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks of a server that work on requests, if all of these wait for their own clients: for the rest of what they send, or
     until they read; none otherwise. Tasks of a library alone only look after others, and no signal makes a client go on;
-    where timers cannot be read, as uvloop's, none is assumed that would.
+    of a loop that keeps its timers in C, as uvloop's, none is assumed that would.
     """
     busy = tuple(row for row in tasks if user_frame(row) and row.waits != REQUESTS)
     awaits = all(row.waits in (BODY, ROOM) and not row.timed for row in busy)
-    return busy if awaits and all(row.callbacks in (None, row.handlers) for row in busy) else ()
+    return busy if awaits and all(row.callbacks == row.handlers or row.handlers < 0 for row in busy) else ()
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

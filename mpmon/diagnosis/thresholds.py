@@ -114,8 +114,8 @@ Recordings: 0 halved, 0 doubled, 1 at the least, 1 unbounded.
 """
 
 SOON_S = 120.0
-"""A sleep that ends within so many seconds is a pause, not a hang; a call that keeps its event loop waiting for longer is none.
-Recordings: 0 halved, 0 doubled, 6 at the least, 15 unbounded.
+"""A sleep that ends within so many seconds is a pause, not a hang; a longer wait in a call of an event loop is taken to have
+no limit. Recordings: 0 halved, 0 doubled, 6 at the least, 15 unbounded.
 """
 
 # What counts as running

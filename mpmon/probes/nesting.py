@@ -22,7 +22,7 @@ class Around(NamedTuple):
     """What is around a line; outermost first."""
 
     loops: tuple[str, ...] = ()
-    """`for 12`, `while 30`: with the line at which each begins."""
+    """`for 12`, `async for 20`, `while 30`: with the line at which each begins."""
     tests: tuple[str, ...] = ()
     """Names of the variables, attributes and functions that the `if` statements around it test, and those before it that
     leave; `not rank` if it is reached only where the test fails, or where the variable is not the value it is compared with.
@@ -76,7 +76,9 @@ def _into(row: ast.stmt, line: int, found: Around) -> Around:
     if isinstance(row, ast.If):
         otherwise = any(spans(one, line) for one in row.orelse)
         return found._replace(tests=(*found.tests, *(_tested(row.test, holds=inside) if inside or otherwise else ())))
-    if isinstance(row, (ast.For, ast.AsyncFor)) and inside:
+    if isinstance(row, ast.AsyncFor) and inside:
+        return found._replace(loops=(*found.loops, f"async for {row.lineno}"))
+    if isinstance(row, ast.For) and inside:
         return found._replace(loops=(*found.loops, f"for {row.lineno}"))
     if isinstance(row, ast.While) and (inside or spans(row.test, line)):
         return found._replace(loops=(*found.loops, f"while {row.lineno}"))

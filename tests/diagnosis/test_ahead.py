@@ -50,13 +50,13 @@ def test_in_the_same_turn_of_a_loop_too() -> None:
 def test_a_later_turn_of_the_loop_is_further_than_a_later_line() -> None:
     one = way("train.py:12 main", turns=((1, 6, 0),), main=LOOP)
     other = way("train.py:20 main", turns=((9, 5, 0),), main=LOOP)
-    assert further(one, other) == "one is in turn 6 of the loop at train.py:10, other in turn 5"
+    assert further(one, other) == "one has come to 6 in the loop at train.py:10, other to 5"
 
 
 def test_a_loop_around_the_call_that_leads_there_counts_first() -> None:
     one = way("train.py:12 main", "train.py:40 step", turns=((1, 3, 0),), main=LOOP)
     other = way("train.py:12 main", "train.py:45 step", turns=((9, 2, 0),), main=LOOP)
-    assert further(one, other) == "one is in turn 3 of the loop at train.py:10, other in turn 2"
+    assert further(one, other) == "one has come to 3 in the loop at train.py:10, other to 2"
 
 
 def test_where_turns_are_not_known_the_one_that_has_left_an_inner_loop_is_further() -> None:
@@ -69,6 +69,13 @@ def test_and_without_an_inner_loop_the_one_at_the_later_line() -> None:
     one = way("fit.py:13 run", "val.py:30 check", run=("while 10",))
     other = way("fit.py:12 run", "fit.py:50 advance", run=("while 10",))
     assert further(one, other) == "one is at a later line of run than other"
+
+
+def test_a_loop_that_keeps_no_iterator_hides_the_turns_of_the_others() -> None:
+    loops = ("for 8", "for 10")
+    one = way("train.py:12 main", turns=((1, 6, 0),), main=loops)
+    other = way("train.py:20 main", turns=((9, 5, 0),), main=loops)
+    assert further(one, other) == "other is at a later line of main than one"
 
 
 def test_lines_of_a_library_whose_source_is_not_known_tell_nothing() -> None:
@@ -97,6 +104,8 @@ def test_fsdp_reduces_gradients_after_it_has_gathered_parameters() -> None:
         ({"one": ("rank",), "other": ("not rank",)}, "one"),
         ({"one": ("step",), "other": ()}, None),
         ({"one": ("rank",), "other": ("local_rank",)}, None),
+        ({"one": ("not local_rank", "rank"), "other": ("not local_rank",)}, "one"),
+        ({"one": ("lora_rank",), "other": ()}, None),
     ],
 )
 def test_who_is_where_only_its_number_takes_it(tests: dict[str, Around], found: str | None) -> None:

@@ -61,7 +61,7 @@ def test_a_handler_that_wants_more_than_its_client_has_sent() -> None:
     assert "waits for the rest of a request of main" in finding.summary
 
 
-@pytest.mark.parametrize("calls", [{"callbacks": 2, "handlers": 2}, {"callbacks": None}])
+@pytest.mark.parametrize("calls", [{"callbacks": 2, "handlers": 2}, {"callbacks": None, "handlers": -1}])
 def test_neither_a_handler_of_a_signal_nor_an_unreadable_timer_makes_a_client_go_on(calls: dict[str, object]) -> None:
     assert said(task("request", "event", BODY, HANDLER, **calls)).verdict is Verdict.HUNG
 
@@ -80,6 +80,7 @@ AT_WORK: dict[str, tuple[Row, ...]] = {
     "another request is at work": (task("request", "event", BODY, HANDLER), task("other", "thread", HANDLER)),
     "a task of the job sleeps": (task("request", "event", BODY, HANDLER), task("feed", "sleep", HANDLER)),
     "its wait has a time limit": (task("request", "event", BODY, HANDLER, timed=True),),
+    "its timers could not be followed": (task("request", "event", BODY, HANDLER, callbacks=None),),
     "a timer may end the wait": (task("request", "event", BODY, HANDLER, callbacks=1),),
 }  # fmt: skip
 

@@ -26,10 +26,17 @@ def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """Several processes poll to enter it, so it is a lock. A relative that makes progress may bring what they look for."""
     wanted = job.block_wanted(key)
-    killed = killed_relatives(job, key[0]) if wanted else []
-    if not wanted or not killed:
+    waiting = {use.pid for use in job.lock_waiters(wanted.object)} if wanted else set[int]()
+    if wanted is None or len(waiting) < 2 or any(row.table in ("stacks", "locks") for row in job.snapshot.unknowns):
         return None
-    why = f"no process of the job is in a with block of {wanted.kind} that pid {key[0]} polls to enter: value stacks of all calls"
+    killed = killed_relatives(job, key[0])
+    if not killed:
+        return None
+    parent = job.processes[key[0]].ppid
+    family = (pid for pid, row in job.processes.items() if pid == parent or row.ppid in (parent, key[0]))
+    others = ((pid, pid) for pid in family if pid not in waiting and job.may_act(pid))
+    why = f"no process is in a with block of {wanted.kind} that pid {key[0]} polls to enter: value stacks of all calls"
     nobody = NoReleaser(why, tuple(killed), Absent.HOLDER_ENDED)
-    return WaitEdge((nobody,), polled=True, words=f"a lock ({wanted.kind}) that nobody has", evidence=why)
+    return WaitEdge((nobody, *others), polled=True, words=f"a lock ({wanted.kind}) that nobody has", evidence=why)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.heirs import told, users
@@ -19,10 +20,11 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
+from mpmon.diagnosis.loops import REQUESTS, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
-from mpmon.model import KernelObject
+from mpmon.model import KernelObject, Limits
 from mpmon.numerals import numeral
 
 LOOPBACK = ("127.", "[::1]")
@@ -81,17 +83,33 @@ FIRST_CHOSEN_PORT = 32768
 
 
 def at_limit(job: JobState, items: Iterable[KernelObject]) -> NoReleaser | None:
-    """A server that has not accepted one of these connections, and has as many files open as it may: accept(2) then fails."""
+    """A server that has not accepted one of these connections, and has as many files open as it may: accept(2) then fails. Unless
+    it works on requests, after which it closes their connections, or another process could accept as well.
+    """
     waiting = (item.listener for item in items if item.listener and not item.peer)
     pids = {row.pid for name in waiting for row in job.holders.get(name, ()) if row.reads}
-    for row in job.snapshot.limits:
-        if row.pid in pids and row.descriptors and row.descriptors_limit and row.descriptors >= row.descriptors_limit:
-            why = (
-                f"pid {row.pid} has {row.descriptors} of {row.descriptors_limit} files open, so it cannot accept the connection: "
-                f"/proc/{row.pid}/fd, and 'Max open files' of /proc/{row.pid}/limits"
-            )
-            return NoReleaser(why, (row.pid,), Absent.NO_DESCRIPTORS)
-    return None
+    full = [row for row in job.snapshot.limits if row.pid in pids and _is_used_up(row)]
+    if len(full) != 1 or len(pids) != 1 or _works_on_requests(job, full[0].pid):
+        return None
+    pid = full[0].pid
+    why = (
+        f"pid {pid} has {full[0].descriptors} of {full[0].descriptors_limit} files open, so it cannot accept the connection: "
+        f"/proc/{pid}/fd, and 'Max open files' of /proc/{pid}/limits"
+    )
+    return NoReleaser(why, (pid,), Absent.NO_DESCRIPTORS)
+
+
+def _is_used_up(row: Limits) -> bool:
+    return (
+        row.descriptors is not None and row.descriptors_limit is not None and row.descriptors >= row.descriptors_limit
+    )
+
+
+def _works_on_requests(job: JobState, pid: int) -> bool:
+    """Threads besides the main one, or tasks of its event loop that wait for something else than requests, in the user's code."""
+    threads = [key for key in job.threads(pid) if key != (pid, pid) and not job.wait_state(key).idle]
+    tasks = job.of(EventLoops).tasks.get((pid, pid), ())
+    return bool(threads) or any(user_frame(row) and row.waits != REQUESTS for row in tasks)
 
 
 def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:

@@ -63,12 +63,14 @@ def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
     blocked = job.blocked.get(key)
     waits = blocked is not None and blocked.syscall in _WAITS_FOR_CHILD
     alive = [pid for pid in job.children.get(key[0], ()) if job.is_alive(pid)]
-    anyone = waits and any(item.id == "process:any" for item in job.waits_on(key)) and not job.others_at_work(key)
-    if anyone and alive and all(job.role(pid).kind in LASTING for pid in alive):
+    anyone = waits and any(item.id == "process:any" for item in job.waits_on(key))
+    # Another thread, or a handler, may start a child.
+    alone = len(job.threads(key[0])) == 1 and not job.may_be_called(key[0]) and not job.processes[key[0]].catches_term
+    if anyone and alone and alive and all(job.role(pid).kind in LASTING for pid in alive):
         names = several([f"{job.role(pid).name} (pid {pid})" for pid in alive])
         why = f"the only child left is {names}, which ends when its parent does"
         nobody = NoReleaser(why, (key[0],), Absent.OWN_LIFE)
-        return WaitEdge((nobody,), basis=Basis.KERNEL, of_end=True, words="a child to exit", evidence=why)
+        return WaitEdge((nobody,), of_end=True, words="a child to exit", evidence=why)
     zombies = [pid for pid in job.children.get(key[0], ()) if not job.is_alive(pid)]
     if zombies or waits:
         return None

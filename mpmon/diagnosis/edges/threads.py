@@ -241,12 +241,12 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """No thread has to end the wait: it has a time limit, after which the thread did something else before, or may do
     something as yet unknown, such as a library that waits until its next job is due. A call in an event loop is not to hold it up
-    for long, whatever its limit.
+    for long, whatever its limit, unless it waits for an event, which a handler may set.
     """
     pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
     if pause is None or stack is None or job.wait_state(key).kind not in _MAY_BE_ASKED:
         return False
-    if pause > SOON_S and in_call(stack, TURNS):
+    if pause > SOON_S and in_call(stack, TURNS) and not job.in_event(key):
         return False
     if pause > RETRY_S and _is_of_unknown_library(stack):
         return True

@@ -203,7 +203,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     rank_threads: frozenset[str] = frozenset()
     """Names of threads that only a member of a process group has, proc_pid_comm(5)."""
     rank_words: tuple[str, ...] = ()
-    """Parts of the names, in small letters, by which programs call the number of a rank, and whether it is the first."""
+    """Names, in small letters, by which programs call the number of a rank, and whether it is the first."""
     phases: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Functions that a library calls in this order in each step: the end of their file's path, and their names."""
     serves_one: tuple[Functions, ...] = ()

@@ -41,7 +41,11 @@ LIBRARY = Library(
     launches=(functions("torch/distributed/elastic/agent/server/api.py"), functions("torch/distributed/run.py")),
     # torch/csrc/distributed/c10d names them; threads do not survive a fork.
     rank_threads=frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_watchdg", "pt_nccl_heartbt"}),
-    rank_words=("rank", "is_main", "main_process", "is_master", "is_chief", "is_leader", "is_global_zero"),
+    rank_words=(
+        "rank", "local_rank", "global_rank", "node_rank", "group_rank", "world_rank", "my_rank", "get_rank", "rank_zero",
+        "is_main", "is_main_process", "is_local_main_process", "is_master", "is_chief", "is_leader", "is_global_zero",
+        "is_rank_zero", "main_process",
+    ),
     # Parameters are gathered before, gradients reduced after a pass.
     phases=(
         ("fsdp/_fully_shard/_fsdp_param_group.py", ("pre_forward", "post_forward", "pre_backward", "post_backward")),

@@ -112,17 +112,21 @@ def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool
     if 2 * len(naps) <= len(samples):
         return None
     stacks = list({id(stack): stack for stack in naps}.values())
-    # A reading between two others that does not show the state, since the thread was running, tells nothing; the last one counts.
     first = next((at for at, stack in enumerate(stacks) if stack.contents is not None), len(stacks))
-    stacks = [
-        stack for at, stack in enumerate(stacks, 1) if at <= first or at == len(stacks) or stack.contents is not None
-    ]
+    stacks = [stack for at, stack in enumerate(stacks) if at < first or not _tells_nothing(stacks, at)]
     since = stacks[-1].taken_at if stacks else 0.0
     for before, after in reversed(list(pairwise(stacks))):
         if not alike(before, after):
             break
         since = before.taken_at
     return since if stacks and stacks[-1].taken_at - since >= PATIENCE_S else None
+
+
+def _tells_nothing(stacks: Sequence[Stack], at: int) -> bool:
+    """The state was not read at that moment, and was before and after it, at the same place."""
+    if not 0 < at < len(stacks) - 1 or stacks[at].contents is not None:
+        return False
+    return all(_same_place(stacks[at], other) for other in (stacks[at - 1], stacks[at + 1]))
 
 
 def _pauses(sample: Sample) -> bool:

@@ -8,9 +8,10 @@ from mpmon.diagnosis import libraries
 from mpmon.model import Row
 
 HELPERS = frozenset(row.kind for row in libraries.HELPERS)
+"""Processes that only serve others and never count for progress by themselves."""
+
 LASTING = frozenset(row.kind for row in libraries.HELPERS if row.lasts)
 """Helpers that end once the program that started them has ended."""
-"""Processes that only serve others and never count for progress by themselves."""
 
 WORKERS = frozenset(row.kind for row in libraries.WORKERS)
 """Processes that work on request."""

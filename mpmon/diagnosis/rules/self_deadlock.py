@@ -88,7 +88,7 @@ def match(stuck: StuckSet) -> Match | None:
             evidence=(
                 f"thread {stuck.job.thread_name(stuck.root)} waits in a call of its loop, which stands still meanwhile",
             ),
-            advice=("Use await instead of result() inside the loop, or wait in another thread.",),
+            advice=("Do not wait inside a call of the loop: use await, or wait in another thread.",),
         )
     if kind in _RESULTS and alone:
         return Match(

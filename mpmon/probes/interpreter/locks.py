@@ -48,6 +48,9 @@ WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
 NO_POSITION = -1
 """Of an iterator whose position is unknown."""
 
+RANGE_OF_VALUES, STEP_AT = (3, 12), 24
+"""From this version on, the iterator of a range keeps its next value instead of an index; and where its step is."""
+
 STEPS, MOST_STEPS = 64, 1 << 20
 """Number of times the current instruction of a call is read, and an upper limit of the instructions of any code."""
 
@@ -248,11 +251,20 @@ class _Inside:
                 for value in frame.slots:
                     kind = self._objects.kind(value)
                     if at := POSITION_AT.get(kind):
-                        yield value, self._objects.words("q", value + at)[0], place
+                        yield value, self._position(value, kind, at), place
                     elif kind and kind not in CALLERS and self._is_iterator(value):
                         yield value, NO_POSITION, place
             except Torn:
                 continue
+
+    def _position(self, iterator: int, kind: bytes, at: int) -> int:
+        """Raises: Torn."""
+        (position,) = self._objects.words("q", iterator + at)
+        if kind == b"range_iterator" and self._runtime.layout.version >= RANGE_OF_VALUES:
+            # The next value, which falls with a negative step: Objects/rangeobject.c.
+            (step,) = self._objects.words("q", iterator + STEP_AT)
+            return position if step > 0 else NO_POSITION
+        return position
 
     def _stack(self, thread: PythonThread) -> list[FrameInMemory]:
         try:

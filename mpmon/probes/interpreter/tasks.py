@@ -63,6 +63,9 @@ PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_o
 aiohttp/web_protocol.py that closes a connection which has no request.
 """
 
+ELSEWHERE = -1
+"""Instead of the number of handlers: the loop keeps its timers and handlers in C."""
+
 LOOP_AT = 16
 """Task to its loop."""
 
@@ -282,9 +285,11 @@ class _Search:
                 self._known[loop] = None, 0
         return self._known[loop]
 
-    def _count_callbacks(self, loop: int, wanted: Collection[int]) -> tuple[int, int]:
+    def _count_callbacks(self, loop: int, wanted: Collection[int]) -> tuple[int | None, int]:
         timers = self._objects.attribute(loop, b"_scheduled")
-        if not timers or self._objects.type_name(timers) != b"list":
+        if not timers:
+            return None, ELSEWHERE
+        if self._objects.type_name(timers) != b"list":
             raise Torn
         count = self._objects.word(timers + 16)
         if count > MOST_TIMERS:
