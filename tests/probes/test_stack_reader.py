@@ -361,7 +361,8 @@ def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
 def test_a_deep_recursion_is_followed_to_its_end(version: str) -> None:
     with contextlib.closing(job(version, "recursing.py")) as found:
         found.tell("20000")
-        until(lambda: deepest(found.pid).frames[0].function == "deeper")
+        # A thread that runs while it is read may show no calls.
+        until(lambda: [row.function for row in deepest(found.pid).frames[:1]] == ["deeper"])
         row = deepest(found.pid)
         assert len(row.frames) == MAX_FRAMES
         assert [frame.function for frame in row.frames[-5:-3]] == ["deeper", "recursing"]
@@ -374,7 +375,8 @@ def test_a_deep_recursion_is_followed_to_its_end(version: str) -> None:
 def test_of_a_recursion_that_is_too_deep_the_innermost_calls_are_told(version: str) -> None:
     with contextlib.closing(job(version, "recursing.py")) as found:
         found.tell(str(MOST_FRAMES + 1000))
-        until(lambda: deepest(found.pid).frames[0].function == "deeper")
+        # A thread that runs while it is read may show no calls.
+        until(lambda: [row.function for row in deepest(found.pid).frames[:1]] == ["deeper"])
         reader = StackReader(Proc(), found.pid)
         rows = [max(reader.read(moment).stacks, key=lambda row: len(row.frames)) for moment in (1.0, 2.0)]
         assert rows[0].frames == rows[1].frames
