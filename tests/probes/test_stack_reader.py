@@ -350,7 +350,7 @@ def test_code_that_another_process_sent_is_of_the_file_it_was_written_in(version
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
     with contextlib.closing(job(version, "ends.py")) as found:
-        until(lambda: deepest(found.pid).frames[0].function == "serve")
+        until(lambda: [row.function for row in deepest(found.pid).frames[:1]] == ["serve"])
         inner, outer, _ = deepest(found.pid).frames
     ends = [int(word) for word in found.said.split()]
     assert list(inner.ends) == ends
