@@ -314,7 +314,7 @@ class _Askers:
         self._job = job
         self._found: dict[int, tuple[Target, ...]] = {}
         self._newcomers: dict[int, tuple[ThreadKey, ...]] = {}
-        self._beside: dict[tuple[int, int], tuple[ThreadKey, ...]] = {}
+        self._beside: dict[int, tuple[tuple[ThreadKey, ...], tuple[ThreadKey, ...]]] = {}
 
     def of(self, pid: int) -> tuple[Target, ...]:
         """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: of a server
@@ -346,9 +346,14 @@ class _Askers:
     def beside(self, pid: int, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
         """Threads of the process and these; many waiters share one tuple."""
         newcomers = self.may_come(pid)
-        if len(threads) <= FEW or not newcomers:
+        if not newcomers:
+            return threads
+        if len(threads) <= FEW:
             return (*threads, *newcomers)
-        return self._beside.setdefault((pid, id(threads)), (*threads, *newcomers))
+        # With the tuple kept beside it, no other one can get its id.
+        if id(threads) not in self._beside:
+            self._beside[id(threads)] = threads, (*threads, *newcomers)
+        return self._beside[id(threads)][1]
 
     def _acts(self, key: ThreadKey) -> bool:
         job, stack = self._job, self._job.stacks.get(key)
