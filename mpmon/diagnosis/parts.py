@@ -16,7 +16,10 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced, waits_for_room
+from mpmon.diagnosis.responsibility.ended import polled_for
+from mpmon.diagnosis.responsibility.members import waits_for_room
+from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
+from mpmon.diagnosis.responsibility.tasks import traced
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
 from mpmon.diagnosis.waits import ENDS, LOCKS, READS, Context, Wait, in_barrier

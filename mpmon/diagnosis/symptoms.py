@@ -6,7 +6,8 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.missing_data import hides_call
-from mpmon.diagnosis.responsibility import hub, responsible
+from mpmon.diagnosis.responsibility import responsible
+from mpmon.diagnosis.responsibility.servers import hub
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet, doing
 from mpmon.diagnosis.waits import Wait
 

@@ -17,7 +17,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.responsibility import absent_party
+from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait, in_barrier

@@ -11,7 +11,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import undrained
-from mpmon.diagnosis.responsibility import ended_scripts
+from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait

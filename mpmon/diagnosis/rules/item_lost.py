@@ -18,7 +18,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import COMES_BY_READING
 from mpmon.diagnosis.parts import kept_until_end
-from mpmon.diagnosis.responsibility import absent_party
+from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait, in_barrier
 

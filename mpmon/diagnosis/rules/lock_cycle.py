@@ -17,14 +17,10 @@ from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import kept_until_end, unread
-from mpmon.diagnosis.responsibility import (
-    exchanging,
-    in_given_stream,
-    kept_permits,
-    left_connection,
-    loop_keeper,
-    waits_for_room,
-)
+from mpmon.diagnosis.responsibility.members import waits_for_room
+from mpmon.diagnosis.responsibility.passed_round import kept_permits
+from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
+from mpmon.diagnosis.responsibility.streams import in_given_stream
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import ENDS, LOCKS, Wait, in_barrier
 

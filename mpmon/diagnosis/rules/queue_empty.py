@@ -16,7 +16,9 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
-from mpmon.diagnosis.responsibility import asked_by_all, ended_scripts, those_gone
+from mpmon.diagnosis.responsibility.ended import those_gone
+from mpmon.diagnosis.responsibility.passed_round import ended_scripts
+from mpmon.diagnosis.responsibility.servers import asked_by_all
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 

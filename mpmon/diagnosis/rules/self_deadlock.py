@@ -19,7 +19,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import deadlocked, does, first, forsaken, in_circle, place_of
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
-from mpmon.diagnosis.responsibility import loop_keeper
+from mpmon.diagnosis.responsibility.servers import loop_keeper
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Task

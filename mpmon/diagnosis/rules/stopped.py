@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.responsibility import traced
+from mpmon.diagnosis.responsibility.tasks import traced
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 

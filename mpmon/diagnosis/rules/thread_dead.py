@@ -15,7 +15,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken
-from mpmon.diagnosis.responsibility import left_connection
+from mpmon.diagnosis.responsibility.servers import left_connection
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "thread-dead"

@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
-from mpmon.diagnosis.responsibility import polled_for
+from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "worker-dead"

@@ -14,7 +14,8 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility import absent_party, is_client, unfinished_tasks
+from mpmon.diagnosis.responsibility.parties import absent_party
+from mpmon.diagnosis.responsibility.tasks import is_client, unfinished_tasks
 from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
 
 CAUSE = "worker-stuck"

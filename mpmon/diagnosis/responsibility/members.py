@@ -1,0 +1,39 @@
+"""What the members of a stuck set need of one another."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.event_loops import EventLoops
+from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.loops import ENDS as ENDS_OF_TASKS
+from mpmon.diagnosis.loops import ROOM
+from mpmon.diagnosis.stuck_set import StuckSet
+from mpmon.diagnosis.waits import Wait
+
+
+def helpers_of(stuck: StuckSet, key: ThreadKey) -> list[ThreadKey]:
+    """The targets of a member's wait that are in the core."""
+    return [target for target in stuck.targets(key) if isinstance(target, tuple) and target in stuck.closed.core]
+
+
+def pids_asked(stuck: StuckSet, key: ThreadKey) -> set[int | None]:
+    """The processes of the targets of a member's wait; `None` stands for anything else."""
+    return {target[0] if isinstance(target, tuple) else None for target in stuck.targets(key)}
+
+
+def in_users_code(stuck: StuckSet, key: ThreadKey) -> bool:
+    """The thread runs code of the job, not that of libraries alone."""
+    stack = stuck.job.stacks.get(key)
+    return stack is not None and any(is_user(frame.file) for frame in stack.frames)
+
+
+def waits_for_room(job: JobState, key: ThreadKey) -> bool:
+    """The thread waits for room in a pipe, a queue or a socket, or the tasks of its event loop do."""
+    kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
+    if kind is Wait.EVENT_LOOP:
+        loops = job.of(EventLoops)
+        waits = {row.waits for row in (*loops.held_up(key), *loops.stuck(key))}
+        return ROOM in waits and waits <= {ROOM, *ENDS_OF_TASKS}
+    sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
+    return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)

@@ -1,0 +1,33 @@
+"""Who never enters a barrier."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import WORKERS
+from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.waits import ENDS, in_barrier
+
+
+def absent_party(stuck: StuckSet) -> list[ThreadKey]:
+    """The parties missing from a barrier: members outside it that run the same function as a process inside it; if there are
+    none, all members outside it; empty if any of the remaining members waits for something other than a process's end.
+    """
+    inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
+    outside = [key for key in stuck.closed.core if key not in inside]
+    if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
+        return []
+    if resting := _resting_siblings(stuck, inside):
+        return resting
+    targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
+    alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
+    only_join = all(key in alike or stuck.wait_state(key).kind in ENDS for key in outside)
+    return (alike or outside) if only_join else []
+
+
+def _resting_siblings(stuck: StuckSet, inside: list[ThreadKey]) -> list[ThreadKey]:
+    """Workers of the same pool or loader as those in the barrier that share it, and wait for work."""
+    roles = [stuck.job.role(pid) for pid, _ in inside]
+    families = {(role.kind, role.parent) for role in roles if role.kind in WORKERS}
+    others = dict.fromkeys(target for key in inside for target in stuck.targets(key) if isinstance(target, tuple))
+    alike = [key for key in others if (stuck.job.role(key[0]).kind, stuck.job.role(key[0]).parent) in families]
+    return [key for key in alike if stuck.wait_state(key).idle]

@@ -1,0 +1,95 @@
+"""Who is responsible among tasks, those who wait for their results, and threads of one process."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.manager_calls import client_calls
+from mpmon.diagnosis.responsibility.members import pids_asked, waits_for_room
+from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.waits import Context, Wait, context, in_barrier
+
+
+def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
+    """Of members that wait for each other: the tasks (user code that a library called), if the others are clients that
+    called a library; empty if a task waits for a held lock or for room.
+    """
+    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    tasks = [key for key in among if stuck.job.shape(key).runs or _is_servant(stuck, key)]
+    clients = [key for key in among if key not in tasks and is_client(stuck, key)]
+    in_circle = stuck.ending in (Ending.CYCLE, Ending.OPEN) and len(tasks) + len(clients) == len(among)
+    if not in_circle or not tasks or not clients:
+        return []
+    needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
+    told = any(edge.holder_known or waits_for_room(stuck.job, key) for key, edge in needs.items())
+    return [] if told or "put" in client_calls(stuck).values() else tasks
+
+
+_REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
+
+
+def is_client(stuck: StuckSet, key: ThreadKey) -> bool:
+    """The thread called a library and waits for the result."""
+    return bool(stuck.job.shape(key).asks) or stuck.wait_state(key).kind in _REQUESTS
+
+
+def _is_servant(stuck: StuckSet, key: ThreadKey) -> bool:
+    """The thread runs user code on behalf of another process."""
+    found = context(stuck.job.stacks.get(key))
+    return found is not None and found[0] in (Context.DATALOADER_WORKER, Context.POOL_WORKER)
+
+
+def awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
+    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results."""
+    found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
+    tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
+    others = [key for key in found if key not in tasks]
+    return tasks if others and all(stuck.wait_state(key).kind in _REQUESTS for key in others) else []
+
+
+def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
+    """Several threads of one process that only threads of it could help, if all others wait for that process, such as the
+    clients of a server whose handlers wait for one more request.
+    """
+    if stuck.ending is not Ending.OPEN:
+        return []
+    inside = [key for key in stuck.closed.core if (pids := pids_asked(stuck, key)) and pids == {key[0]}]
+    homes = {pid for pid, _ in inside}
+    others = [key for key in stuck.closed.core if key not in inside]
+    if len(inside) < 2 or len(homes) != 1 or not others:
+        return []
+    return inside if all(key[0] in homes or pids_asked(stuck, key) == homes for key in others) else []
+
+
+def idle_threads(stuck: StuckSet) -> list[ThreadKey]:
+    """The threads that a process waits for at its end, if they wait for work that nobody gives them any more."""
+    if stuck.root is None or stuck.wait_state().kind is not Wait.EXIT:
+        return []
+    threads = [
+        target for target in stuck.targets(stuck.root) if isinstance(target, tuple) and target[0] == stuck.root[0]
+    ]
+    return [key for key in threads if stuck.wait_state(key).idle]
+
+
+def joining_threads(stuck: StuckSet) -> list[ThreadKey]:
+    """The thread that waits for the ends of others of its process, all of which wait for one more party of a barrier, or for
+    room in a queue between threads.
+    """
+    inside = [key for key in stuck.closed.core if _needs_another_thread(stuck, key)]
+    outside = [key for key in stuck.closed.core if key not in inside]
+    one = len({pid for pid, _ in stuck.closed.core}) == 1
+    joins = all(stuck.wait_state(key).kind is Wait.JOIN_THREAD for key in outside)
+    return outside if one and inside and joins else []
+
+
+def _needs_another_thread(stuck: StuckSet, key: ThreadKey) -> bool:
+    stack = stuck.job.stacks.get(key)
+    return in_barrier(stack) or (stack is not None and has(stack, "/queue.py", ("put",)))
+
+
+def traced(stuck: StuckSet) -> ThreadKey | None:
+    """A stopped thread that the root blocker, in another process, traces by ptrace(2)."""
+    held = stuck.members_in(Wait.STOPPED)
+    return next(
+        (key for key in held if stuck.root and stuck.root[0] != key[0] and stuck.root in stuck.targets(key)), None
+    )
