@@ -990,6 +990,11 @@ class Unknown(Row, frozen=True, kw_only=True):
     gone: bool = False
     """The process ended while it was read: no right or option would change that."""
 
+    @property
+    def not_python(self) -> bool:
+        """It has no Python frames to read."""
+        return self.reason == NOT_PYTHON
+
 
 class Mount(Row, frozen=True, kw_only=True):
     """A file system with an external server (NFS, SMB, Lustre, FUSE ...) whose files processes of the job use."""

@@ -67,7 +67,7 @@ def operations(stuck: StuckSet) -> dict[str, list[ThreadKey]]:
     If data between them was lost, the operations tell nothing: a rank may have received its part of an operation that
     another still waits in.
     """
-    if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(stuck):
+    if not stuck.is_mutual or stalls(stuck):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
     for key in sorted(key for key in stuck.closed.core if stuck.wait_state(key).kind is Wait.COLLECTIVE):

@@ -15,7 +15,7 @@ from mpmon.diagnosis.deadlocks import deadlocks
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import death, did
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict
-from mpmon.diagnosis.goals import ENDS, blind, goals_of, looked_after, shows_a_stop
+from mpmon.diagnosis.goals import OPENS_GOALS, blind, goals_of, looked_after, shows_a_stop
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
@@ -160,7 +160,7 @@ def _unchecked(job: JobState, findings: tuple[Finding, ...] = ()) -> tuple[Unche
 
 
 def _healthy_words(job: JobState, goals: list[ThreadKey]) -> str:
-    goal = next((goal for goal in goals if job.wait_state(goal).kind not in ENDS), goals[0])
+    goal = next((goal for goal in goals if job.wait_state(goal).kind not in OPENS_GOALS), goals[0])
     name = job.role(goal[0]).name
     if job.wait_state(goal).idle:
         return f"{name} is idle, as expected: it waits for {job.wait_state(goal).words}"

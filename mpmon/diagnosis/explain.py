@@ -9,7 +9,7 @@ from mpmon.diagnosis.basis import agreement
 from mpmon.diagnosis.edges.dead import death
 from mpmon.diagnosis.findings import Finding, Suspect
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.responsibility import responsible
@@ -65,7 +65,7 @@ def _others_stand(stuck: StuckSet) -> list[str]:
         f"{job.role(key[0]).name} has been {doing(job, key, age(job.now - stands_since(job, key)))}"
         for key in rest[:MOST_OTHERS]
     ]
-    same = [f"so {'have' if len(alike) > 1 else 'has'} {several([job.role(key[0]).name for key in alike])}"]
+    same = [f"so {'have' if len(alike) > 1 else 'has'} {job.names(alike)}"]
     return [
         *(same if alike else ()),
         *told,

@@ -109,10 +109,10 @@ def called_by_user(stack: Stack) -> bool:
     return False
 
 
-def has(stack: Stack, file_end: str, functions: Iterable[str]) -> bool:
+def has(stack: Stack | None, file_end: str, functions: Iterable[str]) -> bool:
     """Whether any frame is one of these functions."""
     wanted = frozenset(functions)
-    return any(calls(frame, file_end, wanted) for frame in stack.frames)
+    return stack is not None and any(calls(frame, file_end, wanted) for frame in stack.frames)
 
 
 def in_call(stack: Stack | None, rows: Iterable[Functions]) -> bool:

@@ -13,9 +13,8 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.requests import serves
 from mpmon.diagnosis.roles import is_python, topmost_python
 from mpmon.diagnosis.waits import Wait
-from mpmon.model import NOT_PYTHON
 
-ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
+OPENS_GOALS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
 """Waits for other processes to end: their main threads are then goals as well."""
 
 
@@ -26,7 +25,7 @@ def goals_of(job: JobState, graph: Graph) -> list[ThreadKey]:
     goals = [(pid, pid) for pid in _programs(job)]
     for goal in goals:
         edge = graph.node(goal).edge
-        if edge and job.wait_state(goal).kind in ENDS:
+        if edge and job.wait_state(goal).kind in OPENS_GOALS:
             goals += [target for target in edge.targets if isinstance(target, tuple) and target not in goals]
     return list(dict.fromkeys([*goals, *((pid, pid) for pid in job.ranks)]))
 
@@ -41,7 +40,7 @@ def looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKey
         return []
     children = [(pid, pid) for pid in job.helpmates(goal[0])]
     if (status is Status.LIVE and not loops) or job.motion(goal) is not Motion.POLLING:
-        children = [key for key in children if job.wait_state(key).kind in ENDS]
+        children = [key for key in children if job.wait_state(key).kind in OPENS_GOALS]
     return [key for key in children if graph.node(key).status is Status.WAITS and not serves(job, key)]
 
 
@@ -55,7 +54,7 @@ def _programs(job: JobState) -> list[int]:
 
 def _python_below(job: JobState) -> list[int]:
     """The topmost Python processes (recognised by frames or program name): no other Python process of the job started them."""
-    foreign = {row.pid for row in job.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
+    foreign = job.foreign
     alive = [row for row in job.snapshot.processes if not row.ended]
     is_one = {row.pid: job.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
     return list(topmost_python(alive, job.snapshot.root_pid, lambda row: is_one[row.pid]))
@@ -86,7 +85,7 @@ def shows_a_stop(job: JobState) -> bool:
 def _without_python(job: JobState) -> bool:
     """The root is not Python and, as far as known, has no Python descendants."""
     root = job.snapshot.root_pid
-    return (job.role(root).starts or job.is_foreign(root)) and not _python_below(job)
+    return (job.role(root).starts or root in job.foreign) and not _python_below(job)
 
 
 def _was_seen(job: JobState, pid: int) -> bool:

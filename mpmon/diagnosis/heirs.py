@@ -14,7 +14,7 @@ from mpmon.diagnosis.frames import calls, innermost_user
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import PROCESS_FILE
-from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.model import Frame, Handle, KernelObject
 
 
@@ -41,7 +41,7 @@ def told(job: JobState, near: KernelObject, *, writes: bool) -> str:
     return f"only the calls of pid {', '.join(map(str, pids))} name that end" if 0 < len(naming) < len(handles) else ""
 
 
-_FOR_OTHERS = ENDS | {
+_FOR_OTHERS = ENDS_OF_PROCESSES | {
     Wait.QUEUE_GET,
     Wait.QUEUE_PUT,
     Wait.LOCK,

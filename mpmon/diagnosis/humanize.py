@@ -33,6 +33,11 @@ def several(names: list[str], most: int = 4) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""
 
 
+def verb(count: int, word: str) -> str:
+    """`waits` of one, `wait` of several."""
+    return f"{word}s" if count == 1 else word
+
+
 def size(count: float) -> str:
     """`12 B`, `78 KiB`, `480 MiB`, `59.1 GiB`, `1.5 TiB`."""
     if count >= 1 << 40:

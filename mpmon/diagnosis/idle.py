@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.goals import ENDS
+from mpmon.diagnosis.goals import OPENS_GOALS
 from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
@@ -14,7 +14,7 @@ from mpmon.diagnosis.requests import is_server, reads_input, serves, stands_by
 from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
 from mpmon.diagnosis.waits import SIGNAL_CALLS, Wait
 
-_STAYS = ENDS | {Wait.JOIN_THREAD, Wait.SIGNAL}
+_STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 """Waits of threads that started other threads or processes and have nothing more to do."""
 
 
@@ -51,7 +51,7 @@ def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
     # A non-Python program that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not is_server(job, key)]
-    return [key for key in strangers if job.wait_state(key).kind not in ENDS and not job.wait_state(key).idle]
+    return [key for key in strangers if job.wait_state(key).kind not in OPENS_GOALS and not job.wait_state(key).idle]
 
 
 def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:

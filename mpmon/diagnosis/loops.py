@@ -35,7 +35,7 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 """Objects that a service may wait for as long as it runs."""
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
-ENDS = frozenset({"tasks", "any task"})
+ENDS_OF_TASKS = frozenset({"tasks", "any task"})
 SLEEP, PROCESS, STREAM, ROOM, BODY, EXECUTOR, THREAD, REQUESTS, READY = (
     "sleep", "process", "stream", "room", "body", "executor", "thread", "requests", "ready",
 )  # fmt: skip
@@ -127,7 +127,7 @@ def forsaken(tasks: Sequence[Task]) -> tuple[Task, ...]:
 def _may_release(other: Task, row: Task) -> bool:
     if row.waits_on in other.holds:
         return True
-    if other.waits_on == row.waits_on or other.waits in (*ENDS, REQUESTS):
+    if other.waits_on == row.waits_on or other.waits in (*ENDS_OF_TASKS, REQUESTS):
         # Who waits for the ends of others releases it later than these.
         return False
     if other.waits == SLEEP:
@@ -154,7 +154,7 @@ def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> boo
         return False
     if row.waits in CONNECTIONS:
         return partners
-    return row.waits in OBJECTS or row.waits in ENDS or (row.waits == PROCESS and row.child in children)
+    return row.waits in OBJECTS or row.waits in ENDS_OF_TASKS or (row.waits == PROCESS and row.child in children)
 
 
 def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, alone: bool) -> bool:
@@ -163,7 +163,7 @@ def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, al
         return False
     if row.waits in CONNECTIONS:
         return row.callbacks != 0 or any(_could_send(sleeper) for sleeper in sleepers)
-    if row.waits in ENDS:
+    if row.waits in ENDS_OF_TASKS:
         # When several have to end, it is enough that one never does.
         others = [name not in left for name in row.tasks]
         return not others or (all(others) if row.waits == "tasks" else any(others))
@@ -223,7 +223,7 @@ def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 def first(tasks: Sequence[Task]) -> Task | None:
     """The stuck task to look at: one that does not just wait for others to end."""
-    ends = [row for row in tasks if row.waits not in ENDS]
+    ends = [row for row in tasks if row.waits not in ENDS_OF_TASKS]
     return next(iter(ends or tasks), None)
 
 

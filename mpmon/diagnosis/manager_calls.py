@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.frames import bare, calls
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.waits import Wait
 
 MANAGERS_FILE = "multiprocessing/managers.py"
 
@@ -29,8 +29,3 @@ def method(stuck: StuckSet, key: ThreadKey) -> str:
     frames = stack.frames if stack else ()
     at = next((at for at, frame in enumerate(frames) if calls(frame, MANAGERS_FILE, ("_callmethod",))), None)
     return bare(frames[at + 1].function) if at is not None and at + 1 < len(frames) else ""
-
-
-def those_who_only_wait(stuck: StuckSet) -> tuple[ThreadKey, ...]:
-    """Members that wait for others to end."""
-    return tuple(stuck.members_in(*ENDS))

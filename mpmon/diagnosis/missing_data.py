@@ -15,7 +15,7 @@ from mpmon.diagnosis.findings import Unchecked
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.model import NOT_PYTHON, Blocked, Unknown
+from mpmon.model import Blocked, Unknown
 
 FACTS: dict[str, str] = {
     "stacks": "stacks",
@@ -52,7 +52,7 @@ def gaps(job: JobState) -> dict[int, Gap]:
 def _gaps(unknowns: Sequence[Unknown], blocked: Sequence[Blocked]) -> dict[int, Gap]:
     reasons: dict[int, dict[str, str]] = {}
     for row in unknowns:
-        if row.table in FACTS and not row.gone and row.reason != NOT_PYTHON:
+        if row.table in FACTS and not row.gone and not row.not_python:
             reasons.setdefault(row.pid, {})[row.table] = row.reason.removeprefix(f"pid {row.pid} ")
     for row in blocked:
         if _is_hidden(row):
@@ -105,7 +105,7 @@ def _words(gap: Gap, pids: list[int]) -> str:
 
 def _may_be_python(job: JobState, pid: int) -> bool:
     """Other people's programs are not our causes; an unreadable process is recognised as one by its command line."""
-    if job.is_foreign(pid):
+    if pid in job.foreign:
         return False
     process = job.processes[pid]
     program = (process.cmdline or (process.name,))[0].rpartition("/")[2]

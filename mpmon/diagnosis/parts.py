@@ -9,9 +9,10 @@ from __future__ import annotations
 from enum import Enum
 
 from mpmon.diagnosis.edges.threads import gil_owner
-from mpmon.diagnosis.frames import has, in_call
+from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.activity import reads_for_ever
@@ -22,7 +23,17 @@ from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.tasks import traced
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
-from mpmon.diagnosis.waits import ENDS, LOCKS, READS, Context, Wait, in_barrier
+from mpmon.diagnosis.waits import (
+    ENDS_OF_PROCESSES,
+    LOCKS,
+    MAY_BE_ASKED,
+    POOL_TASKS,
+    READS,
+    RESULTS,
+    Context,
+    Wait,
+    in_barrier,
+)
 
 
 class Part(Enum):
@@ -41,8 +52,7 @@ TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
 """Waits in its own code for an external party."""
 
-_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
-_FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
+_FROM_LOOP = frozenset({*RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that an external party may end."""
@@ -86,9 +96,7 @@ def loss(stuck: StuckSet) -> Loss | None:
 def _puts(stuck: StuckSet) -> bool:
     """The process of the waiter has put something into a queue: one of its threads feeds it."""
     keys = stuck.job.threads((stuck.root or stuck.goal)[0])
-    return any(
-        (stack := stuck.job.stacks.get(key)) and has(stack, "multiprocessing/queues.py", ("_feed",)) for key in keys
-    )
+    return any(is_feeder(stuck.job.stacks.get(key)) for key in keys)
 
 
 def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
@@ -116,7 +124,7 @@ def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | 
         return None
     waiters = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in LOCKS]
     holders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in _SIGNS]
-    enders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in ENDS]
+    enders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in ENDS_OF_PROCESSES]
     if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.root_blockers):
         return None
     edge = stuck.graph.node(waiters[0]).edge
@@ -130,7 +138,7 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
     """
     for feeder in stuck.members_in(Wait.PIPE_WRITE):
         stack = stuck.job.stacks.get(feeder)
-        if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
+        if not is_feeder(stack):
             continue
         joiner = next((key for key in stuck.closed.members if _waits_for_end(stuck, key, feeder[0])), None)
         if joiner and not stuck.could_be_served(feeder, joiner):
@@ -166,12 +174,12 @@ def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
     blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
     receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
     # An idle event loop cannot be watching the pipe, which has data to read.
-    return receives or kind in ENDS | READS | {Wait.EVENT_LOOP}
+    return receives or kind in ENDS_OF_PROCESSES | READS | {Wait.EVENT_LOOP}
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
     """The thread waits for a process to end; any wait for a process whose interpreter is exiting counts as such."""
-    ends = stuck.wait_state(key).kind in ENDS or stuck.wait_state((pid, pid)).kind is Wait.EXIT
+    ends = stuck.wait_state(key).kind in ENDS_OF_PROCESSES or stuck.wait_state((pid, pid)).kind is Wait.EXIT
     return ends and key[0] != pid and (pid, pid) in stuck.targets(key)
 
 
@@ -186,10 +194,7 @@ def forsaken(stuck: StuckSet) -> list[ThreadKey]:
         and len(root_blockers) > 1
         and len({key[0] for key in root_blockers}) == len(kinds) == len(calls) == 1
     )
-    return root_blockers if alike and kinds <= _FROM_OTHERS and not in_barrier(stacks[0]) else []
-
-
-_FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
+    return root_blockers if alike and kinds <= MAY_BE_ASKED and not in_barrier(stacks[0]) else []
 
 
 def part(stuck: StuckSet) -> Part | None:
@@ -210,7 +215,7 @@ def part(stuck: StuckSet) -> Part | None:
     if waiting_for_rank(stuck):
         return Part.RANK
     lonely = stuck.nobody is not None and stuck.nobody.reason is Absent.THREAD_ENDED and stuck.context() in SERVED
-    lonely = lonely and stuck.wait_state().kind not in _RESULTS
+    lonely = lonely and stuck.wait_state().kind not in RESULTS
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) and not lonely and not is_asked(stuck):
         return None
     if is_outside(stuck) or is_at_exit(stuck) or is_other_program(stuck):
@@ -296,12 +301,7 @@ def _serves_a_rank(stuck: StuckSet) -> bool:
     return outside and asks is not None and stuck.job.role(asks[0]).kind == "rank"
 
 
-_POOL_TASKS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
-
-
 def in_own_pool(stuck: StuckSet) -> bool:
     """The root runs a task of a pool and waits for a result; the threads that would compute it were not lost in a fork."""
     left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
-    return (
-        stuck.root is not None and stuck.wait_state().kind in _RESULTS and stuck.context() in _POOL_TASKS and not left
-    )
+    return stuck.root is not None and stuck.wait_state().kind in RESULTS and stuck.context() in POOL_TASKS and not left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.goals import ENDS
+from mpmon.diagnosis.goals import OPENS_GOALS
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
@@ -35,7 +35,7 @@ def is_ripe(stuck: StuckSet) -> bool:
     if any(job.now - at < NEXT_ROUND_S for pid in ended if (at := job.ended_at(pid)) is not None):
         return False
     edge = stuck.graph.node(stuck.goal).edge
-    if stuck.is_goal or job.wait_state(stuck.goal).kind in ENDS or (edge and edge.polled):
+    if stuck.is_goal or job.wait_state(stuck.goal).kind in OPENS_GOALS or (edge and edge.polled):
         return True
     return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
 
@@ -102,7 +102,7 @@ def is_slow(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
     """The goal has waited for a while for a thread that makes progress. Waiting for a process to end does not count: that
     may take any time.
     """
-    waits_for_end = job.wait_state(goal).kind in (*ENDS, Wait.SIGNAL)
+    waits_for_end = job.wait_state(goal).kind in (*OPENS_GOALS, Wait.SIGNAL)
     if waits_for_end or is_server(job, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
     stands = job.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)

@@ -48,7 +48,7 @@ def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
 
 def _name(job: JobState, key: ThreadKey) -> str:
     role = f"{job.role(key[0]).name} (pid {key[0]})"
-    return role if key[0] == key[1] else f"thread {job.thread_name(key)} of {role}"
+    return role if key[0] == key[1] else f"{job.thread_words(key)} of {role}"
 
 
 def _may_give_up(job: JobState, key: ThreadKey) -> bool:

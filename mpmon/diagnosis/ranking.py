@@ -6,7 +6,7 @@ import msgspec
 
 from mpmon.diagnosis.explain import finding
 from mpmon.diagnosis.findings import Finding
-from mpmon.diagnosis.goals import ENDS
+from mpmon.diagnosis.goals import OPENS_GOALS
 from mpmon.diagnosis.stuck_set import StuckSet
 
 
@@ -19,7 +19,7 @@ def ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
     same: dict[object, list[tuple[int, bool, int, Finding]]] = {}
     for stuck in stuck_sets:
         row = finding(stuck)
-        works = stuck.job.wait_state(stuck.goal).kind not in ENDS
+        works = stuck.job.wait_state(stuck.goal).kind not in OPENS_GOALS
         same.setdefault(frozenset(row.suspects) or row.cause, []).append(
             (-row.certainty.rank, works, len(row.chain), row)
         )

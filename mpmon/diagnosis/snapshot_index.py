@@ -6,11 +6,12 @@ Joins only: what threads wait for, and whether they make progress, is judged in 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from mpmon.diagnosis.history import History, ThreadHistory, ThreadKey
+from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.natives import NativeFact, native_fact
@@ -18,7 +19,6 @@ from mpmon.diagnosis.roles import HELPERS, Role, given_name, named_process
 from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
     NAMELESS_CALLS,
-    NOT_PYTHON,
     Blocked,
     Handle,
     JoinTarget,
@@ -115,9 +115,10 @@ class SnapshotIndex:
         """Pids by the process they work for (`Role.parent`)."""
         return self.memory.same("clients", _clients, self.roles)
 
-    def is_foreign(self, pid: int) -> bool:
-        """Not a Python process, so it has no Python frames."""
-        return any(row.pid == pid and row.reason == NOT_PYTHON for row in self.snapshot.unknowns)
+    @cached_property
+    def foreign(self) -> frozenset[int]:
+        """Processes that are not Python, so they have no Python frames."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.not_python)
 
     def is_forked(self, pid: int) -> bool:
         """A child made by fork alone: the kernel says so; else it has its parent's command line, and is no spawn
@@ -225,6 +226,16 @@ class SnapshotIndex:
         name = self.thread_name(key)
         return name if name == f"thread {key[1]}" else f"thread {name}"
 
+    def names(self, who: Iterable[int | ThreadKey]) -> str:
+        """The names of processes, or of those of threads, each process once: `rank 0, rank 1 and 3 more`."""
+        pids = dict.fromkeys(one if isinstance(one, int) else one[0] for one in who)
+        return several([self.role(pid).name for pid in pids])
+
+    def they(self, who: Iterable[ThreadKey], does: str) -> str:
+        """The same with a verb: `rank 0 waits`, `rank 0 and rank 1 wait`."""
+        keys = list(who)
+        return f"{self.names(keys)} {verb(len({pid for pid, _ in keys}), does)}"
+
     @cached_property
     def in_rpc(self) -> frozenset[int]:
         """Processes connected by torch.distributed.rpc."""
@@ -253,12 +264,10 @@ class SnapshotIndex:
         """Kernel objects by id."""
         return self.memory.same("objects", _by_id, self.snapshot.objects)
 
-    def waits_on(self, key: ThreadKey) -> Iterator[KernelObject]:
+    def waits_on(self, key: ThreadKey) -> tuple[KernelObject, ...]:
         """The kernel objects a thread waits on."""
         blocked = self.blocked.get(key)
-        for name in blocked.waits_on if blocked else ():
-            if name in self.objects:
-                yield self.objects[name]
+        return tuple(self.objects[name] for name in blocked.waits_on if name in self.objects) if blocked else ()
 
     @cached_property
     def waiters(self) -> dict[str, frozenset[int]]:

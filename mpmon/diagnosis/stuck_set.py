@@ -84,6 +84,16 @@ class StuckSet:
         leaf = isinstance(first, tuple) and self.graph.node(first).status in (Status.LEAF, Status.IDLE)
         return Ending.LEAF if leaf else Ending.OPEN
 
+    @property
+    def is_mutual(self) -> bool:
+        """The chain does not end: its members wait for each other."""
+        return self.ending in (Ending.CYCLE, Ending.OPEN)
+
+    @property
+    def among(self) -> tuple[ThreadKey, ...]:
+        """Those that wait for each other: the cycle, else the core of the set."""
+        return self.root_blockers if self.ending is Ending.CYCLE else self.closed.core
+
     @cached_property
     def root_blockers(self) -> tuple[ThreadKey, ...]:
         """The root blockers; if these are not threads (exited, nobody, external), the threads that wait for them directly."""
@@ -149,7 +159,7 @@ class StuckSet:
         """The main thread of a trainer or the main program (only main threads run signal handlers) that, inside a
         handler, waits for threads that wait for it; and the wait that the signal interrupted.
         """
-        if self.ending not in (Ending.CYCLE, Ending.OPEN):
+        if not self.is_mutual:
             return None
         among = self.root_blockers if self.ending is Ending.CYCLE else self.closed.members
         mains = (key for key in among if key[0] == key[1] and self.job.role(key[0]).kind in ("main", "rank"))

@@ -58,9 +58,7 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or len(pids) < 2 or stuck.root not in among or not closed:
         return None
     steps = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in among]
-    words = (
-        f"{several([stuck.job.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
-    )
+    words = f"{stuck.job.names(pids)} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
     advice = ("Look for what one side believes it has sent: kept in a buffer (flush), or sent to somebody else.",
               "Look for what the other has got already: read ahead into a buffer of its own.")  # fmt: skip
     return "lock-cycle", Match(

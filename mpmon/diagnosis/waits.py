@@ -20,8 +20,17 @@ from mpmon.diagnosis.libraries import POLLS, RUNS, WAITS
 from mpmon.diagnosis.libraries.rows import Context, PollRow, Wait, WaitRow
 from mpmon.model import Blocked, Frame, Stack
 
-ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
+ENDS_OF_PROCESSES = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 """Waits for processes to end."""
+
+RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+"""Waits for the result of a task."""
+
+MAY_BE_ASKED = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
+"""Waits, for an item or an event, that any thread of the process may end, such as one that handles the next request."""
+
+POOL_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
+"""Tasks that a pool or an executor runs."""
 
 LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 """Waits for something that is held and may be released."""

@@ -15,7 +15,7 @@ from mpmon.codec import TABLES
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Diagnosis
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.waits import ENDS
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES
 from mpmon.model import KernelObject, Process, Row, Snapshot
 from mpmon.nodes.join import Joiner, Part
 from mpmon.session.recording import read_recording
@@ -58,7 +58,7 @@ class Split:
         have it; who asks a server that has not accepted the connection yet, which has no other end, stays with the first.
         """
         for key in self._case.blocked:
-            items = [] if self._case.wait_state(key).kind in ENDS else list(self._case.waits_on(key))
+            items = [] if self._case.wait_state(key).kind in ENDS_OF_PROCESSES else list(self._case.waits_on(key))
             local = [item for item in items if not self._is_carried(item, by_code=key in self._case.stacks)]
             holders = (row.pid for item in local for row in self._case.holders.get(item.peer or item.id, ()))
             queued = key in self._case.stacks and any(_has_no_other_end(item) for item in items)

@@ -164,7 +164,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         edge = file_lock(job, key) if polls and locks_of_others(job, key[0]) else None
         edge = _other_opener(job, key) if status is Status.LEAF and opens_pipe(job.blocked.get(key)) else edge
         return Node(key, Status.WAITS, edge) if edge else Node(key, status)
-    if key not in job.stacks and wait_state.kind in _NEED_FRAMES and not job.is_foreign(key[0]):
+    if key not in job.stacks and wait_state.kind in _NEED_FRAMES and key[0] not in job.foreign:
         # A bare futex says nothing about who could release it.
         return _native_node(job, key) if motion is Motion.NOT_SCHEDULED else Node(key, Status.LIVE)
     edge = name_server(job, key) or edge_of(job, key)
@@ -231,12 +231,12 @@ def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def _runs_user_code(job: JobState, key: ThreadKey) -> bool:
     stack = job.stacks.get(key)
     own = stack is not None and any(is_user(row.file) for row in stack.frames)
-    return own and not job.is_foreign(key[0]) and node(job, key).status is Status.LIVE
+    return own and key[0] not in job.foreign and node(job, key).status is Status.LIVE
 
 
 def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
     """A program that is not Python, such as a shell, waits for the end of children that end by themselves; not for `pid`."""
-    if not job.is_foreign(key[0]) or job.wait_state(key).kind is not Wait.CHILD:
+    if key[0] not in job.foreign or job.wait_state(key).kind is not Wait.CHILD:
         return False
     edge = node(job, key).edge
     ends = [target for target in edge.targets if isinstance(target, tuple)] if edge else []
@@ -422,7 +422,7 @@ def _only_naps(job: JobState, key: ThreadKey) -> bool:
         or past.samples[-1].at - past.samples[0].at < PATIENCE_S
     ):
         return False
-    alone = job.is_foreign(key[0]) and process.threads == 1 and job.wait_state(key).kind is Wait.SLEEP
+    alone = key[0] in job.foreign and process.threads == 1 and job.wait_state(key).kind is Wait.SLEEP
     life = job.history.life(process)
     return alone and not signs_of_life(job, key) and not (life and life.io_at)
 

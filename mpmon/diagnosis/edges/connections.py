@@ -23,7 +23,7 @@ from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
 from mpmon.diagnosis.loops import REQUESTS, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.model import KernelObject, Limits
 from mpmon.numerals import numeral
 
@@ -317,7 +317,7 @@ def unserved(job: JobState, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]
 
 def _may_serve(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """The thread waits on this connection, or is at work with something other than waiting for an end."""
-    waits_for_end = job.wait_state(key).kind in ENDS
+    waits_for_end = job.wait_state(key).kind in ENDS_OF_PROCESSES
     return item.peer in _waits_in(job, key) or (_is_at_work(job, key, item) and not waits_for_end)
 
 
@@ -369,7 +369,7 @@ def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) ->
     if (
         asks is None
         or lock is None
-        or not all(pid in waiting or job.wait_state((pid, tid)).kind in ENDS for pid, tid in targets)
+        or not all(pid in waiting or job.wait_state((pid, tid)).kind in ENDS_OF_PROCESSES for pid, tid in targets)
     ):
         return None
     gone = tuple(row.pid for row in lost_relatives(job, asks, certain=True) if row.status)
@@ -397,7 +397,7 @@ def _family(job: JobState, manager: int) -> list[int]:
     for pid in found:
         found += [child for child in job.children.get(pid, ()) if child not in found]
     living = [pid for pid in found if job.may_act(pid)]
-    return [pid for pid in living if not job.is_foreign(pid)]
+    return [pid for pid in living if pid not in job.foreign]
 
 
 def connection_words(job: JobState, item: KernelObject, *, writes: bool) -> str:

@@ -99,6 +99,11 @@ def dead_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
     ]
 
 
+def dead_ranks(job: JobState, pid: int, size: int | None, alive: int) -> list[Exited]:
+    """The ended relatives that were ranks: none if as many live as there are, so that whoever ended was none of them."""
+    return dead_relatives(job, pid, certain=True) if size is None or alive < size else []
+
+
 _TOLD = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a process to end."""
 

@@ -80,7 +80,7 @@ def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def end_of_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The joined thread; if it is unknown, the threads that are neither idle nor service threads."""
     if (joined := job.awaited(key)) and not _manages_executor(job, joined):
-        return WaitEdge((joined,), basis=Basis.MEMORY, words=f"thread {job.thread_name(joined)} to end")
+        return WaitEdge((joined,), basis=Basis.MEMORY, words=f"{job.thread_words(joined)} to end")
     others = [other for other in job.threads(key[0]) if other != key]
     if tasks := [worker for other in others if _manages_executor(job, other) for worker in _busy_workers(job, key[0])]:
         return WaitEdge(tuple(tasks), words="the tasks of an executor to finish")
@@ -101,7 +101,7 @@ def _no_thread(job: JobState, key: ThreadKey) -> NoReleaser:
 def _manages_executor(job: JobState, key: ThreadKey) -> bool:
     """The thread of a ProcessPoolExecutor, which ends with the last task."""
     stack = job.stacks.get(key)
-    return stack is not None and has(stack, "concurrent/futures/process.py", ("run", "_queue_management_worker"))
+    return has(stack, "concurrent/futures/process.py", ("run", "_queue_management_worker"))
 
 
 def _busy_workers(job: JobState, pid: int) -> list[Target]:

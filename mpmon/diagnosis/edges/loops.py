@@ -40,7 +40,7 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # A child may take any time to end; but one that waits for room in a pipe nobody reads never ends.
         if any(job.wait_state(child).kind is not Wait.PIPE_WRITE for child in children):
             return None
-        names = several([job.role(pid).name for pid, _ in children])
+        names = job.names(children)
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
     if kinds := CONNECTIONS.intersection(row.waits for row in tasks if row.waits):
         return _other_side(job, key, evidence, writes=STREAM not in kinds)

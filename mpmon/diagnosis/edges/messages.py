@@ -21,6 +21,7 @@ from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, W
 from mpmon.diagnosis.heirs import told, users
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -29,8 +30,6 @@ from mpmon.diagnosis.thresholds import IDLE_S, IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import KernelObject, QueueState
 from mpmon.numerals import numeral
-
-QUEUES_FILE = "multiprocessing/queues.py"
 
 
 def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -126,7 +125,7 @@ def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers:
     siblings inherited it at their fork, keep it open, and only wake from time to time.
     """
     row, parent = job.blocked.get(key), job.processes[key[0]].ppid
-    if row is None or row.args[:1] != (0,) or row.writes or not job.is_foreign(key[0]) or strangers or not ends:
+    if row is None or row.args[:1] != (0,) or row.writes or key[0] not in job.foreign or strangers or not ends:
         return None
     if any(job.processes[pid].ppid != parent or not job.processes[pid].forked for pid, _ in ends):
         return None
@@ -164,7 +163,7 @@ def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject])
             # One that has put nothing so far may yet do so.
             continue
         stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
-        if job.has_frames(alive[0]) and not any(stack and has(stack, QUEUES_FILE, ("_feed",)) for stack in stacks):
+        if job.has_frames(alive[0]) and not any(is_feeder(stack) for stack in stacks):
             count = f"{queue.items} item{'s' * (queue.items > 1)}"
             why = f"{count} that {job.role(alive[0]).name} put are still in its memory, and it has no thread that would send them"
             return NoReleaser(why, (alive[0],), Absent.NOT_SENT)
@@ -253,7 +252,7 @@ def _acts_alone(job: JobState, key: ThreadKey, end: ThreadKey) -> bool:
     """No other thread of the target's process could act instead; a non-Python process must be single-threaded."""
     if end[0] == key[0]:
         return not [other for other in job.others_at_work(end) if other != key]
-    if job.is_foreign(end[0]):
+    if end[0] in job.foreign:
         return job.processes[end[0]].threads == 1
     return not job.others_at_work(end)
 
@@ -332,7 +331,7 @@ def acting_thread(job: JobState, pid: int) -> ThreadKey:
     """The thread of a process that would act on the pipe: a feeder thread blocked while sending, else the main thread."""
     for other in job.threads(pid):
         stack = job.stacks.get(other)
-        if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+        if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and is_feeder(stack):
             return other
     return pid, pid
 

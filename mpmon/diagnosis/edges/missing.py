@@ -10,13 +10,11 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.roles import POOL_WORKERS
-from mpmon.diagnosis.waits import Context, Wait, context
+from mpmon.diagnosis.waits import POOL_TASKS, RESULTS, Wait, context
 
 FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
 """Waits for another thread of the process to act."""
 
-_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
-_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 
 _FUTEX_WAIT_PRIVATE = 0x80
 """What libgomp and libomp call directly; glibc's semaphores and conditions use FUTEX_WAIT_BITSET (linux/futex.h)."""
@@ -38,7 +36,7 @@ def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     stack = job.stacks.get(key)
     if in_call(stack, TURNS):
         return Absent.OWN_LOOP
-    of_semaphore = kind is Wait.CONDITION and stack is not None and has(stack, "/threading.py", ("acquire",))
+    of_semaphore = kind is Wait.CONDITION and has(stack, "/threading.py", ("acquire",))
     return Absent.PERMIT_LOST if of_semaphore else Absent.THREAD_ENDED
 
 
@@ -112,7 +110,7 @@ def left_in_parent(job: JobState, key: ThreadKey) -> bool:
 def _is_of_pool(job: JobState, key: ThreadKey) -> bool:
     """A pool's own thread, which hands out tasks or maintains workers and answers no request."""
     stack = job.stacks.get(key)
-    return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
+    return has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
 
 
 def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:
@@ -122,7 +120,7 @@ def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:
     pid = key[0]
     task = context(job.stacks.get(key))
     own = any(job.role(child).kind in POOL_WORKERS for child in job.clients.get(pid, ()))
-    if job.wait_state(key).kind not in _RESULTS or (task and task[0] in _TASKS) or own:
+    if job.wait_state(key).kind not in RESULTS or (task and task[0] in POOL_TASKS) or own:
         return None
     found = (other for parent in _forked_from(job, pid) for other in job.threads(parent) if is_deliverer(job, other))
     return next(found, None)

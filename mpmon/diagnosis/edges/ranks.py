@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import dead_relatives, did, forgotten_child, reaped, returncode_words
+from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives, did, forgotten_child, reaped, returncode_words
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -31,9 +31,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # A backward pass without a process group is a native wait like any other.
         return native_mutex(job, key)
     size = len(job.group_of(key)) or job.role(key[0]).world_size
-    # If all ranks are alive, an exited relative was not a rank.
-    dead = dead_relatives(job, key[0], certain=True) if size is None or len(ranks) < size else []
-    if dead:
+    if dead := dead_ranks(job, key[0], size, len(ranks)):
         return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
     if edge := _by_numbers(job, key[0], words):
         return edge
@@ -45,7 +43,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if absent:
         if exiting := [pid for pid, _ in absent if _only_exits(job, pid)]:
             return _with_exiting(job, exiting, words)
-        names = several([job.role(pid).name for pid, _ in absent])
+        names = job.names(absent)
         return WaitEdge(tuple(absent), every=True, words=f"{words} with {names}")
     if edge := _with_rank_that_ended(job, key, words):
         return edge
@@ -55,7 +53,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         who = f"{size - len(ranks)} of {size} ranks, which do not run here"
         return WaitEdge((External(who, of_job=True),), every=True, words=words)
     if there:
-        names = several([job.role(pid).name for pid in there])
+        names = job.names(there)
         return WaitEdge(tuple(there.values()), every=True, words=f"{words} with {names}")
     return WaitEdge((External("ranks on other machines", of_job=True),), words=words)
 
@@ -73,7 +71,7 @@ def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
         )
     if clash := job.numbers.clash(pid):
         others = clash.others(pid)
-        names = several([job.role(other).name for other in others])
+        names = job.names(others)
         return WaitEdge(
             tuple((other, other) for other in others), every=True, basis=Basis.LEDGER.when(clash.exact),
             words=f"{words} with {names}", evidence="; ".join(clash.words),
@@ -194,7 +192,7 @@ def _naps(sample: Sample) -> bool:
 
 
 def _with_exiting(job: JobState, pids: list[int], words: str) -> WaitEdge:
-    names = several([job.role(pid).name for pid in pids])
+    names = job.names(pids)
     threads = several([
         job.thread_words(key) for pid in pids for key in job.threads(pid) if key != (pid, pid) and key in job.stacks
     ])  # fmt: skip
@@ -211,15 +209,14 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if job.role(key[0]).kind == "launcher":
         return WaitEdge((External("the launchers of other machines", moves=True),), words="the other nodes to join")
     ranks = job.ranks
-    dead = dead_relatives(job, key[0], certain=True)
-    if dead:
+    if dead := dead_ranks(job, key[0], job.world.size, len(ranks)):
         return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")
     absent = [
         (pid, pid) for pid in ranks
         if pid != key[0] and job.wait_state((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
     ]  # fmt: skip
     if absent:
-        names = several([job.role(pid).name for pid, _ in absent])
+        names = job.names(absent)
         return WaitEdge(tuple(absent), every=True, words=f"init_process_group with {names}")
     if edge := _numbered_twice(job, key):
         return edge
@@ -234,7 +231,7 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
         missing = several([f"rank {number}" for number in range(size) if number not in here])
         late = _started_alike(job, key)
         if len(ranks) + len(late) == size:
-            names = several([job.role(pid).name for pid in late])
+            names = job.names(late)
             return WaitEdge(
                 tuple((pid, pid) for pid in late), every=True, words=f"init_process_group with {names} ({missing})"
             )
@@ -341,7 +338,7 @@ def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge
     here = {job.role(pid).rank for pid in job.ranks}
     size = job.role(key[0]).world_size or 0
     address = (job.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
-    gone = [number for number in range(size) if number not in here]
+    gone = [number for number in job.group_of(key) or range(size) if number not in here]
     if not gone or not address.startswith(LOOPBACK) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])

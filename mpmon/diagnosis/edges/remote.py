@@ -7,7 +7,7 @@ process in `rpc.shutdown` keeps serving.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import dead_relatives
+from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
@@ -46,13 +46,13 @@ def _own_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """All other processes have to reach the shutdown too."""
     absent = [pid for pid in _others(job, key) if job.wait_state((pid, pid)).kind is not Wait.REMOTE_END]
-    if dead := dead_relatives(job, key[0], certain=True):
+    if dead := dead_ranks(job, key[0], job.role(key[0]).world_size, len(_others(job, key)) + 1):
         return WaitEdge(tuple(dead), every=True, words="the shutdown of rpc with a process that ended")
     if not absent and (outside := job.world.outside(job.world.elsewhere)):
         return WaitEdge(outside, every=True, words=f"the shutdown of rpc with {several([end.who for end in outside])}")
     if not absent:
         return None
-    names = several([job.role(pid).name for pid in absent])
+    names = job.names(absent)
     return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
 
 
@@ -62,4 +62,4 @@ def _others(job: JobState, key: ThreadKey) -> list[int]:
 
 def _serves(job: JobState, key: ThreadKey) -> bool:
     stack = job.stacks.get(key)
-    return stack is not None and has(stack, *_SERVES)
+    return has(stack, *_SERVES)

@@ -12,7 +12,6 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait, in_barrier
@@ -138,7 +137,7 @@ def _lock(
     if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
         return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that other processes may release")
     if owners:
-        names = several([job.role(pid).name for pid, _ in owners])
+        names = job.names(owners)
         evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
         # Any process that has the lock may release it: a holder that waits for its own lock may use it as a signal.
         alone = not any(job.others_at_work(owner) for owner in owners)
@@ -259,7 +258,7 @@ def _permits(
             words="a semaphore whose permits no living process holds",
             evidence=why,
         )
-    names = several([job.role(pid).name for pid, _ in owners])
+    names = job.names(owners)
     evidence = (
         f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} took permits"
     )

@@ -16,12 +16,12 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.loops import ENDS, THREAD
+from mpmon.diagnosis.loops import ENDS_OF_TASKS, THREAD
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
-from mpmon.diagnosis.waits import Context, Wait, context
+from mpmon.diagnosis.waits import POOL_TASKS, Wait, context
 
 _LOADER = "dataloader worker"
 
@@ -31,9 +31,7 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if has_mail(job, key):
         return None
     if pinning := _pinning(job, key):
-        return WaitEdge(
-            pinning, basis=Basis.FRAMES, words=f"its batch, which thread {job.thread_name(pinning[0])} pins"
-        )
+        return WaitEdge(pinning, basis=Basis.FRAMES, words=f"its batch, which {job.thread_words(pinning[0])} pins")
     workers = _loader_workers(job, key)
     awaited = _awaited_worker(job, key, workers)
     busy = list(busy_threads(job, workers))
@@ -42,7 +40,7 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words = f"batch from {job.role(next_busy[0][0]).name}"
         return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(job, workers))
     if busy:
-        names = several([job.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
+        names = job.names(dict.fromkeys(pid for pid, _ in busy))
         return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(job, workers))
     gone = gone_children(job, key[0], {_LOADER})
     if gone:
@@ -109,13 +107,13 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that runs the future's task; else busy workers of an executor; else another thread or its event loop."""
     if runner := job.awaited(key):
         return WaitEdge(
-            (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {job.thread_name(runner)} runs"
+            (runner,), basis=Basis.MEMORY, words=f"the result of a task that {job.thread_words(runner)} runs"
         )
     if edge := _queued_task(job, key):
         return edge
     stack = job.stacks.get(key)
     task = context(stack)
-    in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
+    in_pool = task is not None and task[0] in POOL_TASKS
     workers = any(job.role(child).kind in POOL_WORKERS for child in job.clients.get(key[0], ()))
     if workers or executor_threads(job, key) or in_pool or _has_executor(job, key[0]):
         return pool_result(job, key)
@@ -155,14 +153,14 @@ def pool_workers(job: JobState, pid: int) -> list[int]:
 def _has_executor(job: JobState, pid: int) -> bool:
     """One of its threads collects the results of a `ProcessPoolExecutor`."""
     stacks = (job.stacks.get(key) for key in job.threads(pid))
-    return any(stack is not None and has(stack, "concurrent/futures/process.py", ("run",)) for stack in stacks)
+    return any(has(stack, "concurrent/futures/process.py", ("run",)) for stack in stacks)
 
 
 def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """The process's other threads that run tasks of an executor, or of a `multiprocessing.pool.ThreadPool`."""
     others = [other for other in job.threads(key[0]) if other not in (key, (key[0], key[0]))]
     found = [(other, context(job.stacks.get(other))) for other in others]
-    return [other for other, row in found if row and row[0] in (Context.EXECUTOR_THREAD, Context.POOL_WORKER)]
+    return [other for other, row in found if row and row[0] in POOL_TASKS]
 
 
 def _loops(job: JobState, key: ThreadKey) -> list[ThreadKey]:
@@ -234,7 +232,7 @@ def _has_children(job: JobState, pid: int) -> bool:
 def _runs_tasks(job: JobState, key: ThreadKey) -> bool:
     """The thread is a worker of a `ThreadPool`."""
     stack = job.stacks.get(key)
-    return stack is not None and has(stack, "multiprocessing/pool.py", ("worker",))
+    return has(stack, "multiprocessing/pool.py", ("worker",))
 
 
 def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -299,7 +297,7 @@ def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # The result may be that of a process of a pool.
         return None
     threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
-    if THREAD not in kinds or not kinds <= {THREAD, *ENDS} or not threads:
+    if THREAD not in kinds or not kinds <= {THREAD, *ENDS_OF_TASKS} or not threads:
         return None
     names = several([job.thread_name(other) for other in threads])
     words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"

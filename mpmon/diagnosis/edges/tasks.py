@@ -5,7 +5,6 @@ from __future__ import annotations
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
@@ -38,7 +37,7 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if any(job.motion(other) in _MOVES for other in others):
         return None
     (name, *_) = sorted(packages & job.shape(others[0]).runs)
-    names = several([job.role(pid).name for pid in dict.fromkeys(pid for pid, _ in others)])
+    names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
     return WaitEdge(tuple(others), polled=True, words=f"a task of {name} in {names}", evidence=evidence)
 
@@ -61,7 +60,7 @@ def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> Wai
     if any(_may_run_it(job, pid, key) for pid in job.processes) or not all(_was_idle(job, other) for other in idle):
         return None
     (name, *_) = sorted(workers[idle[0]])
-    names = several([job.role(pid).name for pid in dict.fromkeys(pid for pid, _ in idle)])
+    names = job.names(dict.fromkeys(pid for pid, _ in idle))
     why = f"none of the workers of {name} has a task: {names}"
     nobody = NoReleaser(why, (key[0],), Absent.NOT_BEGUN)
     return WaitEdge((nobody,), polled=True, idle_s=IDLE_S, words=f"a task of {name}")
@@ -99,7 +98,7 @@ def _may_run_it(job: JobState, pid: int, key: ThreadKey) -> bool:
     life = job.history.life(job.processes[pid])
     busy = life is not None and len(life.busy_at) == LEAST_SIGNS and life.busy_at[0] > job.now - IDLE_S
     unread = (pid, pid) not in job.stacks or job.motion((pid, pid)) is Motion.UNKNOWN
-    other = pid != key[0] and job.may_act(pid) and not job.is_foreign(pid)
+    other = pid != key[0] and job.may_act(pid) and pid not in job.foreign
     return busy or (other and unread)
 
 

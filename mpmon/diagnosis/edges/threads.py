@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
-from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Wait
 from mpmon.model import Blocked, Frame, LockUse, Stack
 
 
@@ -61,9 +61,9 @@ def _renews_soon(sample: Sample, now: float) -> bool:
 
 def gil_edge(job: JobState, owner: ThreadKey) -> WaitEdge:
     """The owner of the GIL must release it."""
-    name = job.thread_name(owner)
-    evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
-    words = f"the GIL, which thread {name} holds"
+    name, reader = job.thread_words(owner), job.stacks[owner].reader
+    evidence = f"{reader}: {name} of pid {owner[0]} owns the GIL"
+    words = f"the GIL, which {name} holds"
     return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
 
 
@@ -76,7 +76,7 @@ def kept_by_gil(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not starves_others(job, key) or {pid for item in job.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
     starved = tuple(other for other in job.threads(key[0]) if other != key and _asks_for_gil(job, other))
-    evidence = f"pid {key[0]} itself holds the lock that its thread {job.thread_name(key)} waits for: /proc/locks"
+    evidence = f"pid {key[0]} itself holds the lock that its {job.thread_words(key)} waits for: /proc/locks"
     return WaitEdge(starved, words="a file lock of its own process", evidence=evidence)
 
 
@@ -94,7 +94,7 @@ def import_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     holders = [other for other in job.threads(key[0]) if other != key and name and _runs_module(job, other, name)]
     if len(holders) != 1:
         return None
-    evidence = f"thread {job.thread_name(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
+    evidence = f"{job.thread_words(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
     return WaitEdge(
         tuple(holders), basis=Basis.FRAMES, holder_known=True, words=f"the import of {name}", evidence=evidence
     )
@@ -126,7 +126,7 @@ def thread_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     targets = tuple(dict.fromkeys((use.pid, use.tid) for use in holders))
     if not targets:
         return _taken_before_fork(job, key, lock) if lock else None
-    names = several([f"thread {job.thread_name(target)}" for target in targets])
+    names = several([f"{job.thread_words(target)}" for target in targets])
     # Of several holders only one can be real: the others released the lock inside their `with` blocks.
     exact = len(targets) == 1 and all(use.exact for use in (*holders, *job.lock_waiters(lock)))
     # After a fork, a new thread may get the ident of a parent thread that was not copied.
@@ -220,7 +220,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    asking = job.of(_Askers).of(key[0]) if job.wait_state(key).kind in _MAY_BE_ASKED else ()
+    asking = job.of(_Askers).of(key[0]) if job.wait_state(key).kind in MAY_BE_ASKED else ()
     if _CLIENT in asking:
         return WaitEdge((*others, *asking), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
@@ -244,7 +244,7 @@ def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     for long, whatever its limit, unless it waits for an event, which a handler may set.
     """
     pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
-    if pause is None or stack is None or job.wait_state(key).kind not in _MAY_BE_ASKED:
+    if pause is None or stack is None or job.wait_state(key).kind not in MAY_BE_ASKED:
         return False
     if pause > SOON_S and in_call(stack, TURNS) and not job.in_event(key):
         return False
@@ -303,10 +303,6 @@ def _gives_up(job: JobState, key: ThreadKey) -> bool:
     return seconds is not None and seconds <= RETRY_S
 
 
-_MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
-"""Waits, for an item or an event, that may be ended by a thread handling the next incoming request."""
-
-
 class _Askers:
     """Who may ask a process for something, found once for all its threads: `job.of(_Askers)`."""
 
@@ -358,7 +354,7 @@ class _Askers:
     def _acts(self, key: ThreadKey) -> bool:
         job, stack = self._job, self._job.stacks.get(key)
         own = stack is not None and any(is_user(frame.file) for frame in stack.frames)
-        rests = job.wait_state(key).idle or job.wait_state(key).kind in ENDS or job.only_sleeps(key)
+        rests = job.wait_state(key).idle or job.wait_state(key).kind in ENDS_OF_PROCESSES or job.only_sleeps(key)
         return own and job.may_act(key[0]) and not rests
 
 

@@ -8,13 +8,17 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.names import LOADER, RESULTS, name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
-from mpmon.model import Blocked, QueueRecord, QueueState
+from mpmon.model import Blocked, QueueRecord, QueueState, Stack
 from mpmon.numerals import numeral
 
 QUEUES_FILE = "multiprocessing/queues.py"
-
 WITHOUT_SHIM = "only the shim counts them (mpmon run)"
 BY_ENDS = "all processes with that end of its pipe; none was seen to use it"
+
+
+def is_feeder(stack: Stack | None) -> bool:
+    """The thread sends what `Queue.put` has left in its buffer."""
+    return has(stack, QUEUES_FILE, ("_feed",))
 
 
 def queues(ground: Ground) -> Iterator[QueueView]:

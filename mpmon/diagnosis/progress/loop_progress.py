@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate, pairwise, takewhile
-from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
-
-if TYPE_CHECKING:
-    from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
 """The position of an iterator, or the digest of an object, that could not be read."""

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import asking
+from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.progress.digests import whole_number
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.shapes import asks_own_library
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
-
-if TYPE_CHECKING:
-    from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
 """The digest of an object that could not be read."""

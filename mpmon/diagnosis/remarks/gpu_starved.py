@@ -98,7 +98,7 @@ def _waits(sample: Sample) -> bool:
 
 def _loading(samples: tuple[Sample, ...]) -> frozenset[float]:
     """The moments of the samples that found the rank making a batch itself."""
-    return frozenset(sample.at for sample in samples if sample.stack is not None and has(sample.stack, *_FETCHES))
+    return frozenset(sample.at for sample in samples if has(sample.stack, *_FETCHES))
 
 
 def _workers(job: JobState, head: int) -> list[int]:

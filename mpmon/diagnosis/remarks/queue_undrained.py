@@ -16,7 +16,7 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
-from mpmon.diagnosis.ipc.queues import QUEUES_FILE
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
@@ -40,7 +40,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
         for row in job.ipc.ground.waiting.get(view.id, ()):
             feeder = (row.pid, row.tid)
             for_s = _rested_s(job, feeder)
-            if row.writes and for_s >= PATIENCE_S and _is_feeder(job, feeder) and _is_ending(job, row.pid):
+            if row.writes and for_s >= PATIENCE_S and is_feeder(job.stacks.get(feeder)) and _is_ending(job, row.pid):
                 yield _remark(job, view, row.pid, readers, for_s)
 
 
@@ -57,14 +57,9 @@ def _rested_s(job: JobState, key: tuple[int, int]) -> float:
     return job.now - past.ran_at if past else 0.0
 
 
-def _is_feeder(job: JobState, key: tuple[int, int]) -> bool:
-    stack = job.stacks.get(key)
-    return stack is not None and has(stack, QUEUES_FILE, ("_feed",))
-
-
 def _is_ending(job: JobState, pid: int) -> bool:
     stack = job.stacks.get((pid, pid))
-    return stack is not None and has(stack, QUEUES_FILE, ("_finalize_join",))
+    return has(stack, QUEUES_FILE, ("_finalize_join",))
 
 
 def _remark(job: JobState, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:

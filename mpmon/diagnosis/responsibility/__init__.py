@@ -148,7 +148,7 @@ def _idle_at_exit(stuck: StuckSet) -> Blame | None:
 
 def _end_of_chain(stuck: StuckSet) -> Blame | None:
     """Whoever is at the end of a chain that ends."""
-    return None if stuck.ending in (Ending.CYCLE, Ending.OPEN) else stuck.root_blockers
+    return None if stuck.is_mutual else stuck.root_blockers
 
 
 def _odd_ranks(stuck: StuckSet) -> Blame | None:

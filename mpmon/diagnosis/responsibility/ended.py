@@ -71,7 +71,7 @@ def polled_for(stuck: StuckSet) -> list[int]:
 def lost_producers(stuck: StuckSet) -> list[int]:
     """For members that wait for an item: crashed relatives, or the ended process that had put all items so far."""
     # Consider the cycle itself only: a thread that merely waits for the cycle may lack something else.
-    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    among = stuck.among
     readers = [key for key in among if stuck.wait_state(key).kind is Wait.QUEUE_GET]
     if len(readers) == len(stuck.closed.core):
         # All wait for each other's items: the end of another process need not matter.

@@ -6,8 +6,7 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.loops import ENDS as ENDS_OF_TASKS
-from mpmon.diagnosis.loops import ROOM
+from mpmon.diagnosis.loops import ENDS_OF_TASKS, ROOM
 from mpmon.diagnosis.stuck_set import StuckSet
 from mpmon.diagnosis.waits import Wait
 

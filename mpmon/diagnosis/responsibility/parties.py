@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import WORKERS
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS, in_barrier
+from mpmon.diagnosis.stuck_set import StuckSet
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, in_barrier
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
@@ -14,13 +14,13 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     """
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
-    if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
+    if not stuck.is_mutual or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
         return []
     if resting := _resting_siblings(stuck, inside):
         return resting
     targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
     alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
-    only_join = all(key in alike or stuck.wait_state(key).kind in ENDS for key in outside)
+    only_join = all(key in alike or stuck.wait_state(key).kind in ENDS_OF_PROCESSES for key in outside)
     return (alike or outside) if only_join else []
 
 

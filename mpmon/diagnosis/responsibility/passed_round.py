@@ -8,7 +8,7 @@ from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits
 from mpmon.diagnosis.responsibility.servers import asked_by_all
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import ENDS, LOCKS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, LOCKS, Wait
 
 
 def owing_items(stuck: StuckSet) -> list[ThreadKey]:
@@ -50,7 +50,7 @@ def whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
     """
     if over := ended_scripts(stuck):
         return over
-    readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
+    readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS_OF_PROCESSES)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
     if not whole or not readers or not enders:

@@ -13,10 +13,10 @@ from mpmon.diagnosis.graph import Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.loops import BODY, may_hear
-from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
+from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.responsibility.members import in_users_code
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 """Waits for an answer over a connection."""
@@ -36,10 +36,10 @@ def loop_keeper(stuck: StuckSet) -> ThreadKey | None:
     """A thread that, in a callback of its event loop, waits for the end of threads or processes that wait for an answer
     from that loop.
     """
-    if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
+    if not stuck.is_mutual:
         return None
     asking = set(stuck.members_in(*_ANSWERS))
-    for key in stuck.members_in(*ENDS):
+    for key in stuck.members_in(*ENDS_OF_PROCESSES):
         targets = stuck.targets(key)
         answers = all(isinstance(row, tuple) and row in asking and key in stuck.targets(row) for row in targets)
         if targets and answers and in_call(stuck.job.stacks.get(key), TURNS):
@@ -56,7 +56,7 @@ def exchanging(stuck: StuckSet) -> list[ThreadKey]:
 
 def takers(stuck: StuckSet) -> list[ThreadKey]:
     """If all clients of a manager's queue wait for room in it: the members that join them instead of taking items out."""
-    return list(those_who_only_wait(stuck)) if set(client_calls(stuck).values()) == {"put"} else []
+    return stuck.members_in(*ENDS_OF_PROCESSES) if set(client_calls(stuck).values()) == {"put"} else []
 
 
 def asked_by_all(stuck: StuckSet) -> list[ThreadKey]:
@@ -70,7 +70,7 @@ def hub(stuck: StuckSet) -> list[ThreadKey]:
     """The member that each of the others needs, and that needs none of them in particular: a server for several clients, or
     one whose clients need not be in the job.
     """
-    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    among = stuck.among
     members = list(among)
     may_act = [key for key in members if key in stuck.job.stacks and not stuck.wait_state(key).idle]
     may_act = [key for key in may_act if in_users_code(stuck, key)] or may_act
@@ -112,7 +112,7 @@ def clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
     """Code of the job that called a library and waits for an answer of its service processes, if these run the library's code
     alone and wait for the next request: they have none.
     """
-    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    among = stuck.among
     serving = {key: stuck.job.shape(key).serves for key in among}
     packages = frozenset().union(*serving.values())
     clients = [key for key in among if not serving[key] and packages & stuck.job.shape(key).asks]

@@ -18,7 +18,7 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
     requests is excluded: its writer reads its standard output; so is a program at the end of a pipeline, which gets its input
     from programs that are no ancestors of it, and one that cannot write.
     """
-    if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
+    if not stuck.is_mutual:
         return None
     full = {key[0] for key in stuck.closed.members if waits_for_room(stuck.job, key)}
     reads = [key for key in stuck.closed.members if key[0] not in full and _reads_input(stuck, key)]
@@ -48,7 +48,7 @@ def _reads_output(stuck: StuckSet, key: Target, of: ThreadKey) -> bool:
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
     row, stack, parent = stuck.job.blocked.get(key), stuck.job.stacks.get(key), stuck.job.processes[key[0]].ppid
     # Of a program that Python code started, the line to look at is there.
-    own = in_own_code(stack) if stack else stuck.job.is_foreign(key[0]) and not stuck.job.has_frames(parent)
+    own = in_own_code(stack) if stack else key[0] in stuck.job.foreign and not stuck.job.has_frames(parent)
     return own and row is not None and row.syscall == "read" and row.args[:1] == (0,)
 
 

@@ -14,10 +14,10 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     """Of members that wait for each other: the tasks (user code that a library called), if the others are clients that
     called a library; empty if a task waits for a held lock or for room.
     """
-    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    among = stuck.among
     tasks = [key for key in among if stuck.job.shape(key).runs or _is_servant(stuck, key)]
     clients = [key for key in among if key not in tasks and is_client(stuck, key)]
-    in_circle = stuck.ending in (Ending.CYCLE, Ending.OPEN) and len(tasks) + len(clients) == len(among)
+    in_circle = stuck.is_mutual and len(tasks) + len(clients) == len(among)
     if not in_circle or not tasks or not clients:
         return []
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
@@ -84,7 +84,7 @@ def joining_threads(stuck: StuckSet) -> list[ThreadKey]:
 
 def _needs_another_thread(stuck: StuckSet, key: ThreadKey) -> bool:
     stack = stuck.job.stacks.get(key)
-    return in_barrier(stack) or (stack is not None and has(stack, "/queue.py", ("put",)))
+    return in_barrier(stack) or (has(stack, "/queue.py", ("put",)))
 
 
 def traced(stuck: StuckSet) -> ThreadKey | None:

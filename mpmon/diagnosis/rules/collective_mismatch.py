@@ -103,12 +103,11 @@ def _other_root(stuck: StuckSet, found: Split) -> Match:
 
 def _other_group(stuck: StuckSet, found: Split) -> Match:
     """Ranks at one line that expect each other in different groups."""
-    names = several([stuck.job.role(key[0]).name for key in found.others])
-    astray = several([stuck.job.role(key[0]).name for key in found.odd])
+    astray = stuck.job.names(found.odd)
     told = (
         f"{astray} wait for each other{stuck.at(found.odd[0])}, each in a different group"
         if set(found.odd) == set(found.others)
-        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{stuck.at(found.others[0])}, "
+        else f"{stuck.job.they(found.others, 'wait')} for {astray}{stuck.at(found.others[0])}, "
         f"and {astray} came there with a different process group"
     )
     return Match(
@@ -151,11 +150,11 @@ def _two_threads(stuck: StuckSet, found: Split) -> Match:
     """Ranks use the group from two threads, and the order of operations differs between ranks."""
     keys = {key for row in found.groups.values() for key in row}
     said = [
-        f"{stuck.job.role(key[0]).name}: thread {stuck.job.thread_name(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"
+        f"{stuck.job.role(key[0]).name}: {stuck.job.thread_words(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"
         for key in sorted(keys.union(found.others))
     ]
     pids = dict.fromkeys(key[0] for key in found.odd)
-    names = several([stuck.job.role(pid).name for pid in pids])
+    names = stuck.job.names(pids)
     turns = "are in collectives with two threads each, in different orders"
     turn = "is in collectives with two threads at once; the others are not"
     return Match(

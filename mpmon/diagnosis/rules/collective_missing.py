@@ -10,7 +10,7 @@ collectives out of branches on the rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
@@ -40,10 +40,10 @@ def match(stuck: StuckSet) -> Match | None:
 def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
     """Processes wait in a multiprocessing barrier, and the missing parties wait for something else."""
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
-    does = several([f"{_names(stuck, [key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
+    does = several([f"{stuck.job.names([key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
     return Match(
-        summary=f"{_names(stuck, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "
-        f"{_names(stuck, absent)}, which never {'arrives' if len(absent) == 1 else 'arrive'}: {does}",
+        summary=f"{stuck.job.names(inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "
+        f"{stuck.job.names(absent)}, which never {'arrives' if len(absent) == 1 else 'arrive'}: {does}",
         evidence=stuck.edge_evidence(),
         advice=("Let all parties enter the barrier equally often, or call Barrier.abort() when one leaves.",),
         certainty=Certainty.LIKELY,
@@ -52,11 +52,11 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
 
 def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """A rank's script has ended, normally or with an error, and a non-daemon thread keeps its process alive."""
-    names = several([stuck.job.role(pid).name for pid in nobody.blame])
+    names = stuck.job.names(nobody.blame)
     waiting = [key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     return Match(
         summary=f"the script of {names} has ended, "
-        f"and {_names(stuck, waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
+        f"and {stuck.job.names(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
         f"in {stuck.wait_state(waiting[0]).words if waiting else 'a collective'}",
         evidence=(nobody.why,),
         advice=(
@@ -65,10 +65,6 @@ def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
         ),
         certainty=Certainty.LIKELY,
     )
-
-
-def _names(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
-    return several([stuck.job.role(key[0]).name for key in keys])
 
 
 def _left_backward(stuck: StuckSet, found: Split) -> Match:
@@ -96,8 +92,8 @@ def _left(stuck: StuckSet, found: Split) -> Match:
         f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stands_at(stuck.job, key)}" for key in found.odd
     ])  # fmt: skip
     return Match(
-        summary=f"{_names(stuck, found.odd)} never enters {several(list(found.groups))}, in which "
-        f"{_names(stuck, found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
+        summary=f"{stuck.job.names(found.odd)} never enters {several(list(found.groups))}, in which "
+        f"{stuck.job.names(found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
         evidence=stuck.edge_evidence(),
         advice=("Let all ranks leave the loop in the same step: use a collective to agree on it first.",),
         certainty=Certainty.LIKELY,
@@ -108,8 +104,8 @@ def _left_without_key(stuck: StuckSet, found: Split) -> Match:
     """The ranks in a collective have passed the point where they should have set a store key that most ranks wait for."""
     there = found.odd[0]
     return Match(
-        summary=f"{_names(stuck, found.others)} wait for a key of the store{stuck.at(found.others[0])}, and "
-        f"{_names(stuck, found.odd)}, which alone could set it, {'has' if len(found.odd) == 1 else 'have'} gone on to "
+        summary=f"{stuck.job.names(found.others)} wait for a key of the store{stuck.at(found.others[0])}, and "
+        f"{stuck.job.names(found.odd)}, which alone could set it, {'has' if len(found.odd) == 1 else 'have'} gone on to "
         f"{stuck.wait_state(there).words}{stuck.at(there)}",
         evidence=stuck.edge_evidence(),
         advice=("Set the key on every code path of that rank, also after an error.",),

@@ -15,19 +15,14 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import COMES_BY_READING
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait, in_barrier
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait, in_barrier
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
-
-
-_FOR_THEM = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.LAUNCHER, Wait.EXIT})
-"""Waits for nothing but the end of other processes or threads."""
 
 
 _OF_MESSAGES = COMES_BY_READING | {Wait.QUEUE_PUT, Wait.PIPE_WRITE}
@@ -83,13 +78,13 @@ def _never_set(stuck: StuckSet) -> Match | None:
     waiting = stuck.members_in(Wait.PROCESS_EVENT)
     others = [key for key in stuck.closed.members if key not in waiting]
     if not waiting or not all(
-        stuck.wait_state(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
+        stuck.wait_state(key).kind in ENDS_OF_PROCESSES or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
     if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers) or _each_for_another(stuck):
         # It would be set once a message was sent or received, or once one of them went on: a mutual wait, not a lost item.
         return None
-    names = several([stuck.job.role(key[0]).name for key in waiting])
+    names = stuck.job.names(waiting)
     waits = f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.wait_state(waiting[0]).words}{stuck.at(waiting[0])}"
     at_barrier = all(in_barrier(stuck.job.stacks.get(key)) for key in waiting)
     return Match(

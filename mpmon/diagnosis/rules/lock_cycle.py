@@ -11,7 +11,6 @@ from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
@@ -22,7 +21,7 @@ from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.streams import in_given_stream
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import ENDS, LOCKS, Wait, in_barrier
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, LOCKS, Wait, in_barrier
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
@@ -62,7 +61,7 @@ def match(stuck: StuckSet) -> Match | None:
         f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers
     ]
     return Match(
-        summary=f"{several([stuck.job.role(pid).name for pid in pids])} wait for each other: {'; '.join((*kept, *steps))}",
+        summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *steps))}",
         evidence=tuple(
             edge.evidence for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge) and edge.evidence
         ),
@@ -101,7 +100,7 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER
-    if kind in ENDS:
+    if kind in ENDS_OF_PROCESSES:
         targets = [target for target in stuck.targets(key) if isinstance(target, tuple)]
         return bool(targets) and all(_reads_input(stuck, target) or _asks(stuck, target, key) for target in targets)
     return kind in _HELD
@@ -143,7 +142,7 @@ def _through_manager(stuck: StuckSet) -> Match | None:
     clients, calls = exchanging(stuck), client_calls(stuck)
     if not clients:
         return None
-    names = several([stuck.job.role(key[0]).name for key in clients])
+    names = stuck.job.names(clients)
     steps = [f"{stuck.job.role(key[0]).name} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
     return Match(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
@@ -159,7 +158,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     if kept is None:
         return None
     holder, others = kept
-    name, needing = stuck.job.role(holder[0]).name, several([stuck.job.role(key[0]).name for key in others])
+    name, needing = stuck.job.role(holder[0]).name, stuck.job.names(others)
     held = _held_by(stuck, others[0])
     return Match(
         summary=f"{name} holds {held} that {needing} cannot continue without{stuck.at(others[0])}, and waits for "

@@ -11,7 +11,6 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
@@ -30,7 +29,7 @@ def match(stuck: StuckSet) -> Match | None:
     if waiter is None:
         return None
     beside = stuck.root is not None and waiter[0] == stuck.root[0]
-    name = f"thread {stuck.job.thread_name(waiter)}" if beside else stuck.job.role(waiter[0]).name
+    name = stuck.job.thread_words(waiter) if beside else stuck.job.role(waiter[0]).name
     if name == stuck.role():
         # The workers of two loaders have the same numbers.
         name = f"another {name} (pid {waiter[0]})"
@@ -43,7 +42,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """The holder was started while its parent held the lock, or had the pipe's end open."""
-    heirs, alone = several([stuck.job.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
+    heirs, alone = stuck.job.names(nobody.blame), len(nobody.blame) == 1
     keep, were, their = (f"{heirs} keeps", "it was", "its") if alone else (f"{heirs} keep", "they were", "their")
     until, role = "it ends" if alone else "the last of them ends", stuck.role()
     if stuck.wait_state().kind is Wait.FILE_LOCK:

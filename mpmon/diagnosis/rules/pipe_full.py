@@ -9,7 +9,6 @@ What to do: `communicate()`, or read while it runs, or send the output to a file
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.parts import unread
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
@@ -25,7 +24,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     writer, reader = found
     edge = stuck.graph.node(writer).edge
-    names = _name(stuck, reader), stuck.job.role(writer[0]).name
+    names = stuck.named(reader), stuck.job.role(writer[0]).name
     what = "pipe" if stuck.wait_state(writer).kind is Wait.PIPE_WRITE else "socket"
     alone = {target[0] for target in stuck.targets(writer) if isinstance(target, tuple)} == {reader[0]}
     could = f"only {names[0]} could read it" if alone else f"{names[0]}, which could read it, does not"
@@ -40,8 +39,3 @@ def match(stuck: StuckSet) -> Match | None:
 
 _OF_OUTPUT = "Use communicate(), or read the output while the process runs, or send it to a file."
 _OF_ANSWERS = "Read each answer to its end, or close it, before the next request; or read in a task of its own."
-
-
-def _name(stuck: StuckSet, key: ThreadKey) -> str:
-    role = stuck.job.role(key[0]).name
-    return role if key[0] == key[1] else f"thread {stuck.job.thread_name(key)} of {role}"

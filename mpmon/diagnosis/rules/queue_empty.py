@@ -13,14 +13,14 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
+from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.responsibility.servers import asked_by_all
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
@@ -61,8 +61,7 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
     )
     return Match(
-        summary=f"{several([stuck.job.role(key[0]).name for key in readers])} all wait for each other's items, and "
-        f"{_on_the_way(stuck)}: {steps}",
+        summary=f"{stuck.job.names(readers)} all wait for each other's items, and {_on_the_way(stuck)}: {steps}",
         evidence=(_owed(stuck, owes) if owes else "", *stuck.edge_evidence()),
         advice=(
             "Search the job's standard error for QueueFeederThread: items that could not be sent are reported there.",
@@ -102,7 +101,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     asking = stuck.members_in(Wait.QUEUE_GET)
     readers = [key for key in asking if calls.get(key, "get") == "get"]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
-    others = those_who_only_wait(stuck)
+    others = stuck.members_in(*ENDS_OF_PROCESSES)
     if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in stuck.root_blockers):
         # Calls in a circle, each over a connection of its own, whoever waits for their end.
         return None
@@ -123,7 +122,6 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         return None
     if not calls and (server := asked_by_all(stuck)):
         return _wants_more(stuck, server[0], [key for key in readers if key not in server])
-    names = several([stuck.job.role(key[0]).name for key in readers])
     waits = several([f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}" for key in others])
     ended = put_by_ended(stuck.job, readers[0])
     gone = crashed_relatives(stuck.job, readers[0][0]) or list(ended.one if ended else ())
@@ -133,7 +131,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         else "and no process is left that"
     )
     return Match(
-        summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {stuck.wait_state(readers[0]).words}"
+        summary=f"{stuck.job.they(readers, 'wait')} for {stuck.wait_state(readers[0]).words}"
         f"{stuck.at(readers[0])}, {left} would put anything: {waits}",
         evidence=(*evidence_of(stuck.job, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
         advice=(*advice_on(stuck.job, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
@@ -143,7 +141,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
 
 def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) -> Match:
     """A server that collects requests wants one more, and all its clients wait for its answers."""
-    names = several([stuck.job.role(key[0]).name for key in clients])
+    names = stuck.job.names(clients)
     return Match(
         summary=f"{stuck.job.role(server[0]).name} waits for {stuck.wait_state(server).words}{stuck.at(server)}, but all who "
         f"could put one wait for its answers: {names}",

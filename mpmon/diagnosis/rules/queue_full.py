@@ -12,10 +12,10 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
+from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import ENDS, READS, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, READS, Wait
 
 CAUSE = "queue-full"
 NEEDS = frozenset({"stacks", "blocked", "semaphores"})
@@ -31,9 +31,8 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     pids = [gone.pid for gone in stuck.gone]
     names = several([f"{stuck.job.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in stuck.gone])
-    producers = several([stuck.job.role(key[0]).name for key in putting])
     return Match(
-        summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
+        summary=f"{stuck.job.they(putting, 'block')} in put(): the queue is full, and "
         f"{f'its consumer {names} is gone' if names else 'no other process takes anything out'}",
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(*advice_on(stuck.job, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
@@ -48,17 +47,16 @@ def _awaited_by_readers(stuck: StuckSet) -> Match | None:
     ]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     asked = {target for key in putting for target in stuck.targets(key)}
-    readers = [key for key in those_who_only_wait(stuck) if served or key in asked]
+    readers = [key for key in stuck.members_in(*ENDS_OF_PROCESSES) if served or key in asked]
     readers += [key for key in stuck.members_in(*READS) if key in asked]
     if not readers and not calls:
         return _all_put(stuck, putting)
     if not putting or not readers or len(putting) + len(readers) + len(served) < len(stuck.closed.members):
         return None
-    producers = several([stuck.job.role(key[0]).name for key in putting])
     reader = readers[0]
-    waits = "their end" if stuck.wait_state(reader).kind in ENDS else stuck.wait_state(reader).words
+    waits = "their end" if stuck.wait_state(reader).kind in ENDS_OF_PROCESSES else stuck.wait_state(reader).words
     return Match(
-        summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
+        summary=f"{stuck.job.they(putting, 'block')} in put(): the queue is full, and "
         f"{stuck.job.role(reader[0]).name} waits for {waits}{stuck.at(reader)} instead of taking anything out",
         evidence=stuck.edge_evidence(),
         advice=(
@@ -72,7 +70,7 @@ def _awaited_by_readers(stuck: StuckSet) -> Match | None:
 def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Match | None:
     """Every process that could take from one queue is itself blocked in `put` on another."""
     queues = {name for key in putting if (row := stuck.job.blocked.get(key)) for name in row.waits_on}
-    ends = those_who_only_wait(stuck)
+    ends = stuck.members_in(*ENDS_OF_PROCESSES)
     if stuck.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(stuck.closed.members):
         return None
     steps = several([f"{stuck.job.role(key[0]).name}{stuck.at(key)}" for key in putting])

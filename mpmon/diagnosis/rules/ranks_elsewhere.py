@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import ranges, several
+from mpmon.diagnosis.humanize import ranges, several, verb
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
@@ -37,7 +37,7 @@ def match(stuck: StuckSet) -> Match | None:
     who = several([end.who for end in stuck.closed.root_blockers if isinstance(end, External)])
     silent = [f"{row.host} {row.problem}" for row in stuck.job.snapshot.nodes if row.problem]
     return Match(
-        summary=f"{_names(stuck, waiting)} wait{'s' if len(waiting) == 1 else ''} for {who}",
+        summary=f"{_names(stuck, waiting)} {verb(len(waiting), 'wait')} for {who}",
         evidence=(*_places(stuck, waiting), *silent),
         advice=(_SILENT,) if silent else (_TOGETHER, _BY_HAND),
         certainty=Certainty.LIKELY,
@@ -63,7 +63,7 @@ def _waiting(stuck: StuckSet) -> list[ThreadKey]:
 def _names(stuck: StuckSet, keys: list[ThreadKey]) -> str:
     numbers = [stuck.job.role(key[0]).rank for key in keys]
     known = [number for number in numbers if number is not None]
-    return ranges(spans(known)) if len(known) == len(keys) else several([stuck.job.role(key[0]).name for key in keys])
+    return ranges(spans(known)) if len(known) == len(keys) else stuck.job.names(keys)
 
 
 def _places(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:

@@ -30,10 +30,10 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _others(stuck: StuckSet, found: Meeting) -> Match:
-    names, waiting = _names(stuck, found.waiting), found.waiting
+    waiting = found.waiting
     why = stuck.nobody.why if stuck.nobody else stuck.outside.who if stuck.outside else "the others"
     return Match(
-        summary=f"{names} wait{'s' if len(waiting) == 1 else ''} in {stuck.wait_state(waiting[0]).words}: {why}",
+        summary=f"{stuck.job.they(waiting, 'wait')} in {stuck.wait_state(waiting[0]).words}: {why}",
         evidence=tuple(_environment(stuck, key[0]) for key in waiting),
         advice=("Start the missing rank, or correct WORLD_SIZE.", "Compare MASTER_ADDR and MASTER_PORT of all ranks."),
         certainty=Certainty.LIKELY,
@@ -43,7 +43,7 @@ def _others(stuck: StuckSet, found: Meeting) -> Match:
 def _other_address(stuck: StuckSet, found: Meeting) -> Match:
     right = next(address for key, address in found.addresses.items() if key not in found.odd)
     return Match(
-        summary=f"{_names(stuck, found.odd)} look{'s' if len(found.odd) == 1 else ''} for the others at "
+        summary=f"{stuck.job.they(found.odd, 'look')} for the others at "
         f"{found.addresses[found.odd[0]]}, the other ranks at {right}",
         evidence=tuple(
             f"{stuck.job.role(pid).name} (pid {pid}): {address}" for (pid, _), address in found.addresses.items()
@@ -54,9 +54,9 @@ def _other_address(stuck: StuckSet, found: Meeting) -> Match:
 
 
 def _other_value(stuck: StuckSet, found: Meeting) -> Match:
-    first, names = found.waiting[0], _names(stuck, found.odd)
+    first, names = found.waiting[0], stuck.job.names(found.odd)
     return Match(
-        summary=f"{_names(stuck, found.waiting)} wait for each other in {stuck.wait_state(first).words}{stuck.at(first)}, but "
+        summary=f"{stuck.job.names(found.waiting)} wait for each other in {stuck.wait_state(first).words}{stuck.at(first)}, but "
         f"{names} with a different `{found.variable}` than most",
         evidence=(f"the local variable `{found.variable}` differs on {names}", *stuck.edge_evidence()),
         advice=(f"Give all ranks the same `{found.variable}`, as part of a prefix or key of the store.",),
@@ -69,16 +69,12 @@ def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
     others = [key for key in found.odd if key not in found.waiting]
     ends = [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in others]
     return Match(
-        summary=f"{_names(stuck, found.waiting)} wait for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
+        summary=f"{stuck.job.names(found.waiting)} wait for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
         + (f": {several(ends)}" if ends else ""),
         evidence=stuck.edge_evidence(),
         advice=("Set the key before waiting for its readers; compare the names of the keys that are set and read.",),
         certainty=Certainty.LIKELY,
     )
-
-
-def _names(stuck: StuckSet, keys: tuple[tuple[int, int], ...]) -> str:
-    return several([stuck.job.role(key[0]).name for key in keys])
 
 
 def _environment(stuck: StuckSet, pid: int) -> str:

@@ -15,19 +15,18 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import deadlocked, does, first, forsaken, in_circle, place_of
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.responsibility.servers import loop_keeper
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import RESULTS, Wait
 from mpmon.model import Task
 
 CAUSE = "self-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
-_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
 _OWN = {
@@ -67,7 +66,7 @@ def match(stuck: StuckSet) -> Match | None:
         return Match(
             summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
             evidence=(
-                f"thread {stuck.job.thread_name(stuck.root)} runs a task and waits for a result",
+                f"{stuck.job.thread_words(stuck.root)} runs a task and waits for a result",
                 *stuck.edge_evidence(),
             ),
             advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
@@ -86,16 +85,14 @@ def match(stuck: StuckSet) -> Match | None:
         return Match(
             summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
             evidence=(
-                f"thread {stuck.job.thread_name(stuck.root)} waits in a call of its loop, which stands still meanwhile",
+                f"{stuck.job.thread_words(stuck.root)} waits in a call of its loop, which stands still meanwhile",
             ),
             advice=("Do not wait inside a call of the loop: use await, or wait in another thread.",),
         )
-    if kind in _RESULTS and alone:
+    if kind in RESULTS and alone:
         return Match(
             summary=f"{stuck.role()}: a callback waits{at} for a result that only its own thread could deliver",
-            evidence=(
-                f"thread {stuck.job.thread_name(stuck.root)} runs the callbacks of the pool, one after the other",
-            ),
+            evidence=(f"{stuck.job.thread_words(stuck.root)} runs the callbacks of the pool, one after the other",),
             advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
         )
     if kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL and not _sockets(stuck):
@@ -141,7 +138,7 @@ def _locked_itself(stuck: StuckSet) -> Match:
 
 def _keeps_loop_from_others(stuck: StuckSet, keeper: ThreadKey) -> Match:
     asking = dict.fromkeys(key[0] for key in stuck.closed.members if keeper in stuck.targets(key))
-    names = several([stuck.job.role(pid).name for pid in asking])
+    names = stuck.job.names(asking)
     return Match(
         summary=f"{stuck.job.role(keeper[0]).name} waits{stuck.at(keeper)} for {stuck.waits_for(keeper)} inside its event "
         f"loop, and {names} {'wait' if len(asking) > 1 else 'waits'} for an answer of that loop",
@@ -213,7 +210,7 @@ def _left_locked(stuck: StuckSet, waiting: tuple[Task, ...]) -> Match:
     """A task that took a lock has ended without releasing it."""
     names = several([row.name or "a task" for row in waiting])
     return Match(
-        summary=f"{stuck.role()}: {names} await{'s' if len(waiting) == 1 else ''} a lock of asyncio{place_of(waiting[0])} "
+        summary=f"{stuck.role()}: {names} {verb(len(waiting), 'await')} a lock of asyncio{place_of(waiting[0])} "
         "that no task has any more: the one that took it has ended without releasing it",
         evidence=stuck.edge_evidence(),
         advice=(

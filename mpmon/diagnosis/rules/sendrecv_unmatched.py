@@ -34,8 +34,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     places = [f"{stuck.job.role(key[0]).name} at {stands_at(stuck.job, key)}" for key in found.odd]
     return Match(
-        summary=f"{several([stuck.job.role(key[0]).name for key in found.odd])} all {min(found.groups)}, and none does the "
-        f"opposite: {several(places)}",
+        summary=f"{stuck.job.names(found.odd)} all {min(found.groups)}, and none does the opposite: {several(places)}",
         evidence=tuple(places),
         advice=("Let one of each pair receive first, or use torch.distributed.batch_isend_irecv.",),
         certainty=Certainty.LIKELY,
@@ -53,8 +52,7 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
         for key in (*found.odd, *there)
     ]
     return Match(
-        summary=f"sends and receives of {several([stuck.job.role(key[0]).name for key in found.odd])} do not match: "
-        f"{several(said)}",
+        summary=f"sends and receives of {stuck.job.names(found.odd)} do not match: {several(said)}",
         evidence=tuple(said),
         advice=("Match the numbers of sends and receives on both sides, with the same tag and group.",),
         certainty=Certainty.LIKELY,

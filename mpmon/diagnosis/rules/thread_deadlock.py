@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.threads import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.parts import forsaken, in_own_pool
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import suspect
@@ -67,7 +67,7 @@ def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
         calls = tuple((frame.function, frame.file, frame.line) for frame in stack.frames) if stack else key
         alike.setdefault((stuck.waits_for(key), stuck.at(key), calls), []).append(key)
     return [
-        f"{several([stuck.job.thread_name(key) for key in found])} wait{'s' if len(found) == 1 else ''} for {words}{at}"
+        f"{several([stuck.job.thread_name(key) for key in found])} {verb(len(found), 'wait')} for {words}{at}"
         for (words, at, _), found in alike.items()
     ]
 

@@ -38,13 +38,15 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, str]:
+    of_loader = stuck.kind() == "dataloader worker"
     return (
         "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
-        if "dataloader" in stuck.role()
+        if of_loader
         else "Look at that line.",
         "Bound the loop: it never finds what it looks for."
         if spins
-        else "Give what it calls a timeout; DataLoader(timeout=60) turns such a wait into an error.",
+        else "Give what it calls a timeout"
+        + ("; DataLoader(timeout=60) turns such a wait into an error." if of_loader else "."),
     )
 
 
@@ -66,7 +68,7 @@ def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Match:
     first = tasks[0]
     lasts = age(stuck.job.now - stands_since(stuck.job, first))
     asked = dict.fromkeys(key[0] for key in stuck.closed.core if key not in tasks and is_client(stuck, key))
-    clients, others = several([stuck.job.role(pid).name for pid in asked]), several(_names(stuck, tasks[1:]))
+    clients, others = stuck.job.names(asked), several(_names(stuck, tasks[1:]))
     return Match(
         summary=f"{stuck.job.role(first[0]).name} has been {doing(stuck.job, first, lasts)}, in a task of {clients}"
         f"{f', and so {_have(tasks[1:])} {others}' if others else ''}: only {clients} could answer, but "

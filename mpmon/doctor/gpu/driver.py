@@ -14,9 +14,6 @@ from mpmon.doctor.gpu.case import ANSWER_S, Case, NotHere, Seen, World, Wrong
 from mpmon.model import Gpu
 from mpmon.probes.nvml.wire import Look
 
-SECOND_S = 1.0
-"""`mpmon.probes.nvml.wire.Settings.deadline_s`: a call that takes longer is abandoned."""
-
 CHEAP_MS = 10.0
 """The time limit for all calls of a round on one device together; a live screen makes them once a second."""
 

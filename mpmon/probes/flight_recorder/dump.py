@@ -64,7 +64,6 @@ class _Entry(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     last_enqueued_collective: int = -1
-    last_completed_collective: int = -1
 
 
 class _Config(msgspec.Struct):
