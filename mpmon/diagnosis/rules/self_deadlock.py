@@ -11,6 +11,8 @@ the producers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
@@ -58,68 +60,92 @@ def match(stuck: StuckSet) -> Match | None:
     """The root's wait ends in itself."""
     if stuck.root is None:
         return None
-    if found := _joins_own_tasks(stuck) or _awaits_itself(stuck):
-        return found
-    kind = stuck.wait_state().kind
-    at = stuck.at()
-    if in_own_pool(stuck):
-        return Match(
-            summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
-            evidence=(
-                f"{stuck.job.thread_words(stuck.root)} runs a task and waits for a result",
-                *stuck.edge_evidence(),
-            ),
-            advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
-        )
-    alone = stuck.ending is Ending.CYCLE and len(set(stuck.closed.root_blockers)) == 1
-    edge = stuck.graph.node(stuck.root).edge
-    if alone and edge and edge.polled:
-        return Match(
-            summary=f"{stuck.role()} waits{at} for {edge.words}",
-            evidence=stuck.edge_evidence(),
-            advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
-        )
+    return next((found for way in _WAYS if (found := way(stuck))), None)
+
+
+def _is_alone(stuck: StuckSet) -> bool:
+    """One thread waits for itself."""
+    return stuck.ending is Ending.CYCLE and len(set(stuck.closed.root_blockers)) == 1
+
+
+def _root(stuck: StuckSet) -> str:
+    return stuck.job.thread_words(stuck.root or stuck.goal)
+
+
+def _in_own_pool(stuck: StuckSet) -> Match | None:
+    if not in_own_pool(stuck):
+        return None
+    return Match(
+        summary=f"{stuck.role()}: a task waits{stuck.at()} for tasks of its own pool, all of whose workers are waiting too",
+        evidence=(f"{_root(stuck)} runs a task and waits for a result", *stuck.edge_evidence()),
+        advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
+    )
+
+
+def _asks_own_library(stuck: StuckSet) -> Match | None:
+    """Of a library about which nothing is known but that it runs the job's code."""
+    edge = stuck.graph.node(stuck.root or stuck.goal).edge
+    if not _is_alone(stuck) or edge is None or not edge.polled:
+        return None
+    return Match(
+        summary=f"{stuck.role()} waits{stuck.at()} for {edge.words}",
+        evidence=stuck.edge_evidence(),
+        advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
+    )
+
+
+def _keeps_own_loop(stuck: StuckSet) -> Match | None:
     if keeper := loop_keeper(stuck):
         return _keeps_loop_from_others(stuck, keeper)
-    if keeps_own_loop(stuck):
-        return Match(
-            summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
-            evidence=(
-                f"{stuck.job.thread_words(stuck.root)} waits in a call of its loop, which stands still meanwhile",
-            ),
-            advice=("Do not wait inside a call of the loop: use await, or wait in another thread.",),
-        )
-    if kind in RESULTS and alone:
-        return Match(
-            summary=f"{stuck.role()}: a callback waits{at} for a result that only its own thread could deliver",
-            evidence=(f"{stuck.job.thread_words(stuck.root)} runs the callbacks of the pool, one after the other",),
-            advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
-        )
-    if kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL and not _sockets(stuck):
-        return Match(
-            summary=f"the event loop of {stuck.role()} waits{at} for a future that nothing can complete: it watches no "
-            "descriptor but its own, and no thread or child of the process runs",
-            evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
-            advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
-        )
-    if kind is Wait.FILE_LOCK and alone:
-        return _locked_itself(stuck)
-    if kind is Wait.SOCKET and alone:
-        return _asks_itself(stuck)
+    if not keeps_own_loop(stuck):
+        return None
+    return Match(
+        summary=f"{stuck.role()} waits{stuck.at()} inside its event loop for a result that only this loop could produce",
+        evidence=(f"{_root(stuck)} waits in a call of its loop, which stands still meanwhile",),
+        advice=("Do not wait inside a call of the loop: use await, or wait in another thread.",),
+    )
+
+
+def _in_own_callback(stuck: StuckSet) -> Match | None:
+    if stuck.wait_state().kind not in RESULTS or not _is_alone(stuck):
+        return None
+    return Match(
+        summary=f"{stuck.role()}: a callback waits{stuck.at()} for a result that only its own thread could deliver",
+        evidence=(f"{_root(stuck)} runs the callbacks of the pool, one after the other",),
+        advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
+    )
+
+
+def _never_completed(stuck: StuckSet) -> Match | None:
+    in_loop = stuck.wait_state().kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL
+    if not in_loop or _sockets(stuck):
+        return None
+    return Match(
+        summary=f"the event loop of {stuck.role()} waits{stuck.at()} for a future that nothing can complete: it watches no "
+        "descriptor but its own, and no thread or child of the process runs",
+        evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
+        advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
+    )
+
+
+def _what_is_its_own(stuck: StuckSet) -> Match | None:
+    kind, alone = stuck.wait_state().kind, _is_alone(stuck)
     own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else None
     if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(stuck):
         return None
     what, advice = _OWN[own]
     return Match(
-        summary=f"{stuck.role()} waits{at} for {what}",
+        summary=f"{stuck.role()} waits{stuck.at()} for {what}",
         evidence=stuck.edge_evidence() or (stuck.nobody.why if stuck.nobody else "",),
         advice=(advice,),
         certainty=Certainty.PROVED if alone else Certainty.LIKELY,
     )
 
 
-def _locked_itself(stuck: StuckSet) -> Match:
+def _locked_itself(stuck: StuckSet) -> Match | None:
     """The kernel tells of flock(2); of a library such as SQLite only its short sleeps between two attempts are seen."""
+    if stuck.wait_state().kind is not Wait.FILE_LOCK or not _is_alone(stuck):
+        return None
     waits = f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.root or stuck.goal)}"
     if stuck.closed.exact:
         return Match(
@@ -150,8 +176,10 @@ def _keeps_loop_from_others(stuck: StuckSet, keeper: ThreadKey) -> Match:
     )
 
 
-def _asks_itself(stuck: StuckSet) -> Match:
+def _asks_itself(stuck: StuckSet) -> Match | None:
     """Both ends of the connection are its own."""
+    if stuck.wait_state().kind is not Wait.SOCKET or not _is_alone(stuck):
+        return None
     pair = all(item.path in (None, "unix") for item in stuck.job.waits_on(stuck.root or stuck.goal))
     server = "an answer from itself: it is a server that handles one connection at a time"
     advice = "Give the server a thread for each connection (ThreadingMixIn), or call the function directly."
@@ -237,3 +265,9 @@ def _sockets(stuck: StuckSet) -> bool:
     """Whether the loop watches more than its own wake-up socket (asyncio/selector_events.py)."""
     blocked = stuck.blocked()
     return blocked is not None and len(blocked.waits_on) > 1
+
+
+_WAYS: tuple[Callable[[StuckSet], Match | None], ...] = (
+    _joins_own_tasks, _awaits_itself, _in_own_pool, _asks_own_library, _keeps_own_loop, _in_own_callback, _never_completed,
+    _locked_itself, _asks_itself, _what_is_its_own,
+)  # fmt: skip

@@ -1,0 +1,319 @@
+"""What one thread is in the graph: live, idle, a leaf, or waiting, and for whom.
+
+`WAYS` is a table of questions, of which the first that has an answer counts: facts that need no frames come first, then what
+is known of the thread's library, then the function of its kind of wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mpmon.diagnosis.edges.blocks import entered_block
+from mpmon.diagnosis.edges.by_kind import EDGES
+from mpmon.diagnosis.edges.connections import clients, serves_one
+from mpmon.diagnosis.edges.dead import with_crashed
+from mpmon.diagnosis.edges.file_locks import file_lock
+from mpmon.diagnosis.edges.file_servers import file_server
+from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
+from mpmon.diagnosis.edges.leaves import (
+    asks_soon_again,
+    computes_between,
+    ends_by_itself,
+    gives_up_soon,
+    goes_round,
+    has_only_timers,
+    keeps_waiting,
+    manages,
+    may_act_by_clock,
+    only_naps,
+    owes_messages,
+    pauses,
+    polls_for_the_dead,
+    sleeps_long,
+)
+from mpmon.diagnosis.edges.loops import stuck_loop
+from mpmon.diagnosis.edges.messages import left_unread, message
+from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
+from mpmon.diagnosis.edges.polls import polled_work
+from mpmon.diagnosis.edges.tasks import asked_tasks
+from mpmon.diagnosis.edges.threads import gil_edge, gil_owner, kept_by_gil, other_threads, starves_others
+from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries.rows import PollRow
+from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.retried_locks import locks_of_others
+from mpmon.diagnosis.roles import SERVICE_ROLES
+from mpmon.diagnosis.shapes import in_task
+from mpmon.diagnosis.thresholds import SOON_S
+from mpmon.diagnosis.waits import Wait, context, opens_pipe, polled
+
+_ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
+"""Loops that only monitor other processes: that they run is no progress."""
+
+_NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
+"""Waits that cannot be interpreted from the kernel's facts alone."""
+
+Answer = WaitEdge | Status | None
+"""Whom a thread waits for, or what it is otherwise; `None` if a question does not decide."""
+
+
+def node(job: JobState, key: ThreadKey) -> Node:
+    """The node of one thread."""
+    found = next(answer for way in WAYS if (answer := way(job, key)) is not None)
+    waits = isinstance(found, WaitEdge)
+    row = Node(key, Status.WAITS, found) if waits else Node(key, found)
+    return msgspec.structs.replace(row, bystander=True) if _stands_beside(job, row) else row
+
+
+def _stands_beside(job: JobState, found: Node) -> bool:
+    """A thread that only sleeps, and counts or logs, in an endless loop, or polls in one and is not the main thread; or one that
+    accepts connections.
+    """
+    key = found.key
+    if found.status is Status.LEAF:
+        beats = job.only_sleeps(key) or (key[0] != key[1] and job.tests(key) == ())
+        return beats and job.motion(key) is Motion.POLLING
+    return found.edge is not None and any(item.listens for item in job.waits_on(key))
+
+
+def _ended(job: JobState, key: ThreadKey) -> Answer:
+    return None if job.is_alive(key[0]) else Status.LEAF
+
+
+def _stopped(job: JobState, key: ThreadKey) -> Answer:
+    """Stopped by a signal, or by the process that traces it."""
+    return _tracer(job, key) or Status.LEAF if job.wait_state(key).kind is Wait.STOPPED else None
+
+
+def _by_timer(job: JobState, key: ThreadKey) -> Answer:
+    return Status.LIVE if job.wait_state(key).kind is Wait.TIMER else None
+
+
+def _asked_to_end(job: JobState, key: ThreadKey) -> Answer:
+    return Status.LEAF if job.was_asked_to_end(key) else None
+
+
+def _idle(job: JobState, key: ThreadKey) -> Answer:
+    return Status.IDLE if job.wait_state(key).idle else None
+
+
+def _progresses(job: JobState, key: ThreadKey) -> Answer:
+    moves = job.motion(key) is Motion.PROGRESSING and job.wait_state(key).kind not in _ALWAYS_WAITS
+    return Status.LIVE if moves else None
+
+
+def _in_silent_mount(job: JobState, key: ThreadKey) -> Answer:
+    mount = job.silent_mount(key)
+    return file_server(job, key, mount) if mount else None
+
+
+def _on_gpu(job: JobState, key: ThreadKey) -> Answer:
+    """A working GPU and a spinning one look alike for minutes: see `gpus.spins`."""
+    return Status.LIVE if job.wait_state(key).kind is Wait.GPU else None
+
+
+def _for_gil(job: JobState, key: ThreadKey) -> Answer:
+    owner = gil_owner(job, key)
+    return gil_edge(job, owner) if owner else None
+
+
+def _with_gil(job: JobState, key: ThreadKey) -> Answer:
+    return kept_by_gil(job, key) if job.wait_state(key).kind is Wait.FILE_LOCK else None
+
+
+def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
+    return Status.LEAF if left_unread(job, key) else None
+
+
+def _in_block(job: JobState, key: ThreadKey) -> Answer:
+    """It polls a lock of the program's own making, and no clock ends that."""
+    edge = entered_block(job, key)
+    return edge if edge and not may_act_by_clock(job, key) else None
+
+
+def _tested(job: JobState, key: ThreadKey) -> PollRow | None:
+    """What a polling loop of a library tests, if that is known."""
+    return polled(job.stacks.get(key)) if job.wait_state(key).kind is not Wait.SIGNAL else None
+
+
+def _polls(job: JobState, key: ThreadKey) -> Answer:
+    tested = _tested(job, key)
+    edge = polled_work(job, key, tested) if tested else None
+    return with_crashed(job, key, edge) if edge and tested and tested.kind is Wait.FILE_MARK else edge
+
+
+def _acts_in_time(job: JobState, key: ThreadKey) -> Answer:
+    return Status.LIVE if job.motion(key) is Motion.POLLING and may_act_by_clock(job, key) else None
+
+
+def _beats(job: JobState, key: ThreadKey) -> Answer:
+    """It works once per pause until the event is set: `while not stop.wait(1)`."""
+    waits = job.wait_state(key).kind is Wait.PROCESS_EVENT and only_beats(job, key)
+    return Status.LIVE if waits and not owes_messages(job, key) else None
+
+
+def _left_by_fork(job: JobState, key: ThreadKey) -> Answer:
+    return left_loop(job, key) if job.wait_state(key).kind is Wait.POLL else None
+
+
+def _wakes_soon(job: JobState, key: ThreadKey) -> Answer:
+    """A loop that watches only its own wake-up pipe wakes up for its timers, whatever these do."""
+    kind = job.wait_state(key).kind
+    if kind not in (Wait.POLL, Wait.EVENT_LOOP) or not ends_by_itself(job, key):
+        return None
+    renews = kind is Wait.POLL and job.motion(key) is Motion.POLLING and asks_soon_again(job, key)
+    edge = message(job, key) if renews else None
+    others = [target for target in edge.targets if not _is_itself(target, key)] if edge else []
+    return edge if others and not any(isinstance(target, External) for target in others) else Status.LIVE
+
+
+def _hidden(job: JobState, key: ThreadKey) -> Answer:
+    return hidden_wait(job, key) if job.wait_state(key).kind is Wait.UNKNOWN else None
+
+
+def _gives_up(job: JobState, key: ThreadKey) -> Answer:
+    return Status.LIVE if job.motion(key) is Motion.NOT_SCHEDULED and gives_up_soon(job, key) else None
+
+
+def _waits_for_nothing(job: JobState, key: ThreadKey) -> Answer:
+    if _edge_of(job, key):
+        return None
+    status, motion = _leaf(job, key, job.motion(key)), job.motion(key)
+    if status is not Status.LEAF:
+        return status
+    if opens_pipe(job.blocked.get(key)):
+        return _other_opener(job, key) or status
+    # A polling thread with a file open that another process has locked is trying to get the lock.
+    tries = motion is Motion.POLLING and locks_of_others(job, key[0])
+    return (file_lock(job, key) if tries else None) or status
+
+
+def _without_frames(job: JobState, key: ThreadKey) -> Answer:
+    """A bare futex says nothing about who could release it."""
+    if key in job.stacks or job.wait_state(key).kind not in _NEED_FRAMES or key[0] in job.foreign:
+        return None
+    return _native(job, key) if job.motion(key) is Motion.NOT_SCHEDULED else Status.LIVE
+
+
+def _by_kind(job: JobState, key: ThreadKey) -> Answer:
+    edge_of = _edge_of(job, key)
+    edge = name_server(job, key) or (edge_of(job, key) if edge_of else None)
+    if edge is None:
+        return Status.LIVE
+    if job.wait_state(key).kind is Wait.EVENT_LOOP and has_only_timers(job, key, edge):
+        return Status.LEAF
+    return with_unread(job, key, with_crashed(job, key, edge))
+
+
+def _edge_of(job: JobState, key: ThreadKey) -> Callable[[JobState, ThreadKey], WaitEdge | None] | None:
+    """The function of the thread's kind of wait; `None` for a leaf, such as a loop that tests a condition no process of the job
+    can change and so only sleeps.
+    """
+    found = None if _tested(job, key) else EDGES.get(job.wait_state(key).kind)
+    if found is other_threads and job.role(key[0]).kind == "manager" and serves_one(job, key):
+        # It waits in a user object of a manager, which only the manager's clients can reach.
+        return clients
+    return found
+
+
+def _is_itself(target: Target, key: ThreadKey) -> bool:
+    """The other end of what the thread waits for is its own."""
+    return target == key or (isinstance(target, NoReleaser) and target.reason is Absent.OWN_END)
+
+
+def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """The process of the job that keeps a stopped process in ptrace(2)."""
+    process = job.processes[key[0]]
+    by = process.tracer_pid if process.state == "t" else None
+    if not by or by not in job.processes or not job.is_alive(by):
+        return None
+    evidence = f"pid {key[0]} is held by pid {by}: TracerPid of /proc/{key[0]}/status"
+    words = f"{job.role(by).name} to detach from it"
+    return WaitEdge(((by, by),), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
+
+
+def _native(job: JobState, key: ThreadKey) -> WaitEdge | Status:
+    """A native thread in a futex, by its C frames if they were read."""
+    fact = job.native_facts.get(key)
+    if fact is None:
+        return Status.HIDDEN
+    if fact.is_at_rest:
+        return Status.IDLE
+    return native_thread(job, key) or (Status.LIVE if fact.certain else Status.HIDDEN)
+
+
+def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
+    """The status of a thread that waits for nothing in the job: LIVE if its wait ends by itself, else LEAF."""
+    if motion is Motion.UNKNOWN:
+        return Status.LEAF if only_naps(job, key) else Status.LIVE
+    if motion is Motion.NOT_SCHEDULED and job.wait_state(key).kind is Wait.RUNNING:
+        # The thread is runnable, but the machine has no CPU for it.
+        return Status.LIVE
+    blocked = job.blocked.get(key)
+    ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - job.now < SOON_S
+    if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and sleeps_long(blocked))):
+        return Status.LIVE
+    if motion is Motion.POLLING and polls_for_the_dead(job, key):
+        return Status.LEAF
+    if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(job, key):
+        return Status.LIVE
+    if motion is Motion.POLLING and computes_between(job, key):
+        # The thread computes between short sleeps, which samples seldom show.
+        return Status.LIVE
+    if motion is Motion.POLLING and (manages(job, key) or (job.tests(key) == () and job.acts(key))):
+        return Status.LIVE
+    children = [(pid, pid) for pid in job.helpmates(key[0])] if motion is Motion.POLLING else []
+    if any(pauses(job, child) or _works_on_a_task(job, child) for child in children):
+        # The awaited change may come from a child whose sleep ends soon, or that is in a task.
+        return Status.LIVE
+    if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
+        # Top-level code may compute as long as it likes, unless it loops without progress.
+        endless = reads_for_ever(job, key[0]) or (goes_round(job, key) and keeps_waiting(job, key))
+        return Status.LEAF if endless else Status.LIVE
+    return Status.LEAF
+
+
+def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """Opening a named pipe waits until the other end is opened, fifo(7): any user program that makes progress may do so, and any
+    script once the command that it waits for has ended.
+    """
+    mains = [(pid, pid) for pid in job.processes if pid != key[0] and job.role(pid).kind not in SERVICE_ROLES]
+    mains = [main for main in mains if job.is_alive(main[0]) and not opens_pipe(job.blocked.get(main))]
+    alive = tuple(main for main in mains if _runs_user_code(job, main) or _waits_for_command(job, main, key[0]))
+    return WaitEdge(alive, words="the other end of a named pipe to be opened") if alive else None
+
+
+def _runs_user_code(job: JobState, key: ThreadKey) -> bool:
+    stack = job.stacks.get(key)
+    own = stack is not None and any(is_user(row.file) for row in stack.frames)
+    return own and key[0] not in job.foreign and node(job, key).status is Status.LIVE
+
+
+def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
+    """A program that is not Python, such as a shell, waits for the end of children that end by themselves; not for `pid`."""
+    if key[0] not in job.foreign or job.wait_state(key).kind is not Wait.CHILD:
+        return False
+    edge = node(job, key).edge
+    ends = [target for target in edge.targets if isinstance(target, tuple)] if edge else []
+    # A command that opens a named pipe itself would ask about this program in turn.
+    commands = [end for end in ends if not opens_pipe(job.blocked.get(end))]
+    return pid not in {end for end, _ in ends} and any(node(job, end).status is Status.LIVE for end in commands)
+
+
+def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
+    opens = opens_pipe(job.blocked.get(key))
+    return in_task(job.stacks.get(key)) and not opens and node(job, key).status is Status.LIVE
+
+
+WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
+    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
+    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
+    _waits_for_nothing, _without_frames, _by_kind,
+)  # fmt: skip
+"""The questions, in their order; the last one always has an answer."""
