@@ -77,6 +77,7 @@ class Absent(Enum):
     PERMIT_LOST = "a permit of a semaphore of the process that was taken and not given back"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
+    RESULT_LOST = "a result that its worker has sent and that the waiter's own process has lost"
     NOT_SENT = "an item that stays in the process that put it, which has no thread that would send it"
     ANSWER_TAKEN = "an item that a process took which has ended, and which was meant for this one"
     NOT_WOKEN = "a wake-up of an event loop that has something to run"

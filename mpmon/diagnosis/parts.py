@@ -246,7 +246,8 @@ def is_other_program(stuck: StuckSet) -> bool:
 
 
 _LOST = frozenset({
-    Absent.ITEM_LOST, Absent.NOT_SENT, Absent.ANSWER_TAKEN, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS,
+    Absent.ITEM_LOST, Absent.RESULT_LOST, Absent.NOT_SENT, Absent.ANSWER_TAKEN, Absent.WORKER_REPLACED, Absent.NOT_BEGUN,
+    Absent.NO_WORKERS,
 })  # fmt: skip
 """Reasons that concern a pool's workers, wherever the pool's caller waits."""
 

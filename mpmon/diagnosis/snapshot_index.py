@@ -5,7 +5,7 @@ Joins only: what threads wait for, and whether they make progress, is judged in 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -226,10 +226,21 @@ class SnapshotIndex:
         name = self.thread_name(key)
         return name if name == f"thread {key[1]}" else f"thread {name}"
 
+    def name(self, pid: int) -> str:
+        """The name of a process in a sentence: that of its role, and its pid where another one is called the same."""
+        name = self.role(pid).name
+        return f"{name} (pid {pid})" if name in self._namesakes else name
+
+    @cached_property
+    def _namesakes(self) -> frozenset[str]:
+        """Names that several processes have."""
+        counts = Counter(role.name for role in self.roles.values())
+        return frozenset(name for name, count in counts.items() if count > 1)
+
     def names(self, who: Iterable[int | ThreadKey]) -> str:
         """The names of processes, or of those of threads, each process once: `rank 0, rank 1 and 3 more`."""
         pids = dict.fromkeys(one if isinstance(one, int) else one[0] for one in who)
-        return several([self.role(pid).name for pid in pids])
+        return several([self.name(pid) for pid in pids])
 
     def they(self, who: Iterable[ThreadKey], does: str) -> str:
         """The same with a verb: `rank 0 waits`, `rank 0 and rank 1 wait`."""

@@ -57,7 +57,7 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
     closed = all(isinstance(target, tuple) and target[0] in pids for target in targets)
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or len(pids) < 2 or stuck.root not in among or not closed:
         return None
-    steps = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in among]
+    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in among]
     words = f"{stuck.job.names(pids)} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
     advice = ("Look for what one side believes it has sent: kept in a buffer (flush), or sent to somebody else.",
               "Look for what the other has got already: read ahead into a buffer of its own.")  # fmt: skip
@@ -73,10 +73,10 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
 def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     """All others wait for one that waits for any of them, or for whoever comes."""
     job = stuck.job
-    others = dict.fromkeys(job.role(key[0]).name for key in stuck.closed.core if key[0] != asked[0])
+    others = dict.fromkeys(job.name(key[0]) for key in stuck.closed.core if key[0] != asked[0])
     waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
     return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
-        summary=f"{job.role(asked[0]).name} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
+        summary=f"{job.name(asked[0])} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,
     )

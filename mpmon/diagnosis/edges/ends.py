@@ -135,4 +135,4 @@ def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _name(job: JobState, target: Target) -> str:
-    return job.role(target[0]).name if isinstance(target, tuple) else str(target)
+    return job.name(target[0]) if isinstance(target, tuple) else str(target)

@@ -62,7 +62,7 @@ def _held_up(job: JobState, key: ThreadKey) -> WaitEdge | None:
     )
     if not ends:
         return None
-    names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))
+    names = several(list(dict.fromkeys(job.name(end[0]) for end in ends if isinstance(end, tuple))))
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
     words = f"{names} to read what it sends" if kinds == {ROOM} else f"the rest of a request of {names}"
     return WaitEdge(tuple(ends), words=words, evidence=f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}")
@@ -93,6 +93,6 @@ def _other_side(job: JobState, key: ThreadKey, evidence: str, *, writes: bool) -
     )
     if not ends:
         return None
-    names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))
+    names = several(list(dict.fromkeys(job.name(end[0]) for end in ends if isinstance(end, tuple))))
     words = f"{names} to read what it sends" if writes else f"an answer from {names}"
     return WaitEdge(tuple(ends), words=words, evidence=evidence)

@@ -165,7 +165,7 @@ def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject])
         stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
         if job.has_frames(alive[0]) and not any(is_feeder(stack) for stack in stacks):
             count = f"{queue.items} item{'s' * (queue.items > 1)}"
-            why = f"{count} that {job.role(alive[0]).name} put are still in its memory, and it has no thread that would send them"
+            why = f"{count} that {job.name(alive[0])} put are still in its memory, and it has no thread that would send them"
             return NoReleaser(why, (alive[0],), Absent.NOT_SENT)
     return None
 

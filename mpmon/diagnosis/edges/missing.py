@@ -47,7 +47,7 @@ def why_no_result(job: JobState, key: ThreadKey, workers: list[int]) -> Absent:
     hands_over = deliverer_in_parent(job, key) or job.wait_state(key).kind in FROM_THREADS
     if hands_over and left_in_parent(job, key):
         return Absent.LEFT_IN_PARENT
-    return Absent.ITEM_LOST if workers else Absent.THREAD_ENDED
+    return Absent.RESULT_LOST if workers else Absent.THREAD_ENDED
 
 
 def _why_no_native(job: JobState, key: ThreadKey) -> Absent:

@@ -234,7 +234,7 @@ def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not by or by not in job.processes or not job.is_alive(by):
         return None
     evidence = f"pid {key[0]} is held by pid {by}: TracerPid of /proc/{key[0]}/status"
-    words = f"{job.role(by).name} to detach from it"
+    words = f"{job.name(by)} to detach from it"
     return WaitEdge(((by, by),), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
 
 

@@ -61,7 +61,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
     """The ranks that by the Flight Recorders are behind, or have called a different collective; `None` if there are none."""
     if lag := job.numbers.lag(pid):
-        names = [job.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
+        names = [job.name(target[0]) if isinstance(target, tuple) else _outside(target) for target in lag.targets]
         return WaitEdge(
             lag.targets,
             every=True,
@@ -96,7 +96,7 @@ def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
         return WaitEdge(job.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
     if len(peers) != 1:
         return None
-    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {job.role(peers[0]).name}")
+    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {job.name(peers[0])}")
 
 
 def _with_any(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
@@ -117,8 +117,8 @@ def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | 
     asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
     if len(asked) != 1 or set(sent) != set(job.ranks) - {key[0]}:
         return None
-    name = job.role(asked[0]).name
-    evidence = f"{job.role(key[0]).name} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
+    name = job.name(asked[0])
+    evidence = f"{job.name(key[0])} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
     return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
 
 

@@ -61,7 +61,7 @@ def _robust_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
         owners = [row for row in job.snapshot.threads if row.tid == word & _ROBUST_TID]
         if word & _ROBUST_WAITERS and len(owners) == 1 and job.is_alive(owners[0].pid):
             owner = (owners[0].pid, owners[0].tid)
-            words = f"a mutex that {job.role(owner[0]).name} holds"
+            words = f"a mutex that {job.name(owner[0])} holds"
             evidence = f"the word of the mutex {item.id} names thread {owner[1]} of pid {owner[0]} as its owner"
             return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
     return None
@@ -75,7 +75,7 @@ def _mutex_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
     owner = next(((row.pid, row.tid) for row in job.snapshot.threads if row.tid == item.owner_tid), None)
     evidence = f"the mutex {item.id} names thread {item.owner_tid} as its owner"
     if owner and job.is_alive(owner[0]):
-        words = f"a mutex that {job.role(owner[0]).name} holds"
+        words = f"a mutex that {job.name(owner[0])} holds"
         return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
     if job.outsiders.get(item.id):
         return WaitEdge((External(f"thread {item.owner_tid} of another job"),), words="a mutex", evidence=evidence)

@@ -37,7 +37,7 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     busy = list(busy_threads(job, workers))
     next_busy = [other for other in busy if other[0] == awaited]
     if next_busy:
-        words = f"batch from {job.role(next_busy[0][0]).name}"
+        words = f"batch from {job.name(next_busy[0][0])}"
         return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(job, workers))
     if busy:
         names = job.names(dict.fromkeys(pid for pid, _ in busy))
@@ -73,7 +73,7 @@ def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitE
     why = "all its DataLoader workers wait for work and the queue is empty: a batch was lost"
     if awaited is None:
         return WaitEdge((NoReleaser(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never arrives")
-    why = f"{job.role(awaited).name}, whose batch is next, waits for work and the queue is empty: the batch was lost"
+    why = f"{job.name(awaited)}, whose batch is next, waits for work and the queue is empty: the batch was lost"
     return WaitEdge(
         (NoReleaser(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never arrives"
     )
@@ -259,7 +259,9 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((NoReleaser(why, (key[0],), Absent.NO_WORKERS),), words="pool result", evidence=why)
     why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
-    return WaitEdge((NoReleaser(why, died.dead if died else tuple(workers), reason),), words="pool result")
+    # A worker sends a result before it asks for the next task, so a living one has lost none.
+    blame = died.dead if died else (key[0],) if reason is Absent.RESULT_LOST else tuple(workers)
+    return WaitEdge((NoReleaser(why, blame, reason),), words="pool result")
 
 
 def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -51,5 +51,6 @@ def told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
 
 
 def with_given(role: Role) -> Role:
-    """The role with the name of its `Process` as well."""
-    return msgspec.structs.replace(role, name=f"process {role.target} ({role.given})") if role.given else role
+    """The role with the name of its `Process` as well, if it is not known by that alone."""
+    known = role.given is None or role.name == f"process {role.given}"
+    return role if known else msgspec.structs.replace(role, name=f"process {role.target} ({role.given})")

@@ -162,8 +162,10 @@ class Reader:
             return Role(name="main", kind="main", parent=self.parent)
         target = target_of(self.frames)
         if target:
+            # A library's own function, such as `_run`, tells less than the name that it gives the process.
+            shown = self.given if self.given and target.startswith("_") else target
             return Role(
-                name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target,
+                name=f"process {shown}", kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target,
                 given=self.given,
             )  # fmt: skip
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():

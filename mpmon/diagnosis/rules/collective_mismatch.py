@@ -88,8 +88,7 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
 def _other_root(stuck: StuckSet, found: Split) -> Match:
     """Ranks are in an operation that has a root, but some ranks name a different root."""
     said = [
-        f"{stuck.job.role(key[0]).name} with {found.name}={named_root(key, stuck.job)[found.name]}"
-        for key in found.others
+        f"{stuck.job.name(key[0])} with {found.name}={named_root(key, stuck.job)[found.name]}" for key in found.others
     ]
     name = stuck.wait_state(found.odd[0]).words
     return Match(
@@ -123,14 +122,12 @@ def _other_group(stuck: StuckSet, found: Split) -> Match:
 def _in_group(stuck: StuckSet, key: ThreadKey) -> str:
     name = stuck.job.group_name(key)
     called = f', which torch calls "{name}",' if name else ""
-    return (
-        f"{stuck.job.role(key[0]).name} is in the group of ranks {runs(stuck.job.group_of(key))}{called}{stuck.at(key)}"
-    )
+    return f"{stuck.job.name(key[0])} is in the group of ranks {runs(stuck.job.group_of(key))}{called}{stuck.at(key)}"
 
 
 def _other_argument(stuck: StuckSet, found: Split) -> Match:
     """All ranks are in the same operation, but a local variable differs on some: another group, size or dtype."""
-    names = ", ".join(stuck.job.role(key[0]).name for key in found.odd)
+    names = ", ".join(stuck.job.name(key[0]) for key in found.odd)
     place = stands_at(stuck.job, found.odd[0])
     return Match(
         summary=f"all ranks are in {_operation(found)}, but {names} with a different `{found.name}` than most"
@@ -150,7 +147,7 @@ def _two_threads(stuck: StuckSet, found: Split) -> Match:
     """Ranks use the group from two threads, and the order of operations differs between ranks."""
     keys = {key for row in found.groups.values() for key in row}
     said = [
-        f"{stuck.job.role(key[0]).name}: {stuck.job.thread_words(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"
+        f"{stuck.job.name(key[0])}: {stuck.job.thread_words(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"
         for key in sorted(keys.union(found.others))
     ]
     pids = dict.fromkeys(key[0] for key in found.odd)

@@ -71,11 +71,11 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
     place = stands_at(stuck.job, found.odd[0])
     words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
     return Match(
-        summary=f"{', '.join(stuck.job.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
+        summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never enters the gradient reduction the others "
         f"wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{stuck.job.role(key[0]).name}: {name} at {stands_at(stuck.job, key)}"
+            *(f"{stuck.job.name(key[0])}: {name} at {stands_at(stuck.job, key)}"
               for name, keys in found.few_first for key in keys),
         ),
         advice=(
@@ -89,7 +89,7 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
 def _left(stuck: StuckSet, found: Split) -> Match:
     """The absent ranks wait for something that only the ranks in the collective could provide."""
     does = several([
-        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stands_at(stuck.job, key)}" for key in found.odd
+        f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)} at {stands_at(stuck.job, key)}" for key in found.odd
     ])  # fmt: skip
     return Match(
         summary=f"{stuck.job.names(found.odd)} never enters {several(list(found.groups))}, in which "

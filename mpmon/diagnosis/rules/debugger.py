@@ -36,7 +36,7 @@ def _unanswered(stuck: StuckSet) -> Match | None:
     writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)] if asks else []
     if asks is None:
         return None
-    name, parent = (stuck.job.role(key[0]).name for key in (asks, writers[0]))
+    name, parent = (stuck.job.name(key[0]) for key in (asks, writers[0]))
     return Match(
         summary=f"{name} reads its standard input{stuck.at(asks)}, a pipe that only {parent} could write to, "
         f"and {parent} waits for {stuck.waits_for(writers[0])}",

@@ -39,7 +39,7 @@ def match(stuck: StuckSet) -> Match | None:
     fact = stuck.job.native_facts.get(exiting[-1])
     library = fact.library if fact and fact.leaves else ""
     return Match(
-        summary=f"{stuck.job.role(exiting[-1][0]).name} is done but cannot exit: {names} does not end"
+        summary=f"{stuck.job.name(exiting[-1][0])} is done but cannot exit: {names} does not end"
         f"{f', it is at {place}' if place else ''}{f'; {fact.called} waits for it' if fact and library else ''}",
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
         advice=(
@@ -79,9 +79,9 @@ def _owes_to_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None
     waiting = [key for key in stuck.root_blockers if exiting in stuck.targets(key) and key[0] != exiting[0]]
     if not waiting:
         return None
-    key, name = waiting[0], stuck.job.role(exiting[0]).name
+    key, name = waiting[0], stuck.job.name(exiting[0])
     return Match(
-        summary=f"the script of {name} has ended, and {name} waits for {stuck.job.role(key[0]).name} to end, which waits for "
+        summary=f"the script of {name} has ended, and {name} waits for {stuck.job.name(key[0])} to end, which waits for "
         f"{stuck.waits_for(key)}{stuck.at(key)} that only {name} could send",
         evidence=(
             "MainThread is in multiprocessing's exit function, which joins non-daemon children",

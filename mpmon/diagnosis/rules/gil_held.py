@@ -28,7 +28,7 @@ def match(stuck: StuckSet) -> Match | None:
     if owner is None:
         return None
     return Match(
-        summary=f"{stuck.job.thread_words(owner)} of {stuck.job.role(owner[0]).name} has held the GIL for "
+        summary=f"{stuck.job.thread_words(owner)} of {stuck.job.name(owner[0])} has held the GIL for "
         f"{age(stuck.job.now - stands_since(stuck.job, owner))} in native code{stuck.at(owner)}; the other threads of the "
         "process starve",
         evidence=stuck.edge_evidence(),

@@ -33,6 +33,10 @@ _ADVICE = {
         "Search the job's standard error for QueueFeederThread: the item could not be pickled or sent.",
         "Raise the limit of open files (ulimit -n), or torch.multiprocessing.set_sharing_strategy('file_system').",
     ),
+    Absent.RESULT_LOST: (
+        "Look at the callback of that task: Pool drops a result whose callback raises KeyError, and says nothing.",
+        "Search the job's standard error for a traceback of one of the pool's threads.",
+    ),
     Absent.NOT_SENT: (
         "If a library replaces threads by tasks of its own (gevent.monkey.patch_all), let it leave threads alone (thread=False).",
         "Or use SimpleQueue or a Pipe, which send in the calling thread.",

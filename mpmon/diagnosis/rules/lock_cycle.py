@@ -54,12 +54,10 @@ def match(stuck: StuckSet) -> Match | None:
     if not has_lock and not all(_holds(stuck, key) for key in stuck.root_blockers):
         return None
     kept = [
-        f"{stuck.job.role(key[0]).name} has taken {count} permit{'s' * (count > 1)} more than it gave back"
+        f"{stuck.job.name(key[0])} has taken {count} permit{'s' * (count > 1)} more than it gave back"
         for key, count in kept_permits(stuck).items()
     ]
-    steps = [
-        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers
-    ]
+    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers]
     return Match(
         summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *steps))}",
         evidence=tuple(
@@ -143,7 +141,7 @@ def _through_manager(stuck: StuckSet) -> Match | None:
     if not clients:
         return None
     names = stuck.job.names(clients)
-    steps = [f"{stuck.job.role(key[0]).name} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
+    steps = [f"{stuck.job.name(key[0])} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
     return Match(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=stuck.edge_evidence(),
@@ -158,7 +156,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     if kept is None:
         return None
     holder, others = kept
-    name, needing = stuck.job.role(holder[0]).name, stuck.job.names(others)
+    name, needing = stuck.job.name(holder[0]), stuck.job.names(others)
     held = _held_by(stuck, others[0])
     return Match(
         summary=f"{name} holds {held} that {needing} cannot continue without{stuck.at(others[0])}, and waits for "

@@ -29,10 +29,7 @@ def match(stuck: StuckSet) -> Match | None:
     if waiter is None:
         return None
     beside = stuck.root is not None and waiter[0] == stuck.root[0]
-    name = stuck.job.thread_words(waiter) if beside else stuck.job.role(waiter[0]).name
-    if name == stuck.role():
-        # The workers of two loaders have the same numbers.
-        name = f"another {name} (pid {waiter[0]})"
+    name = stuck.job.thread_words(waiter) if beside else stuck.job.name(waiter[0])
     return Match(
         summary=f"{stuck.role()} holds the lock that {name} waits for, and has been {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
@@ -91,4 +88,4 @@ def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender:
 
 
 def _name(stuck: StuckSet, key: ThreadKey) -> str:
-    return stuck.job.role(key[0]).name
+    return stuck.job.name(key[0])

@@ -45,7 +45,7 @@ def _in_handler(stuck: StuckSet) -> Match | None:
     if stuck.in_handler is None:
         return None
     key, wait = stuck.in_handler
-    name, lasts = stuck.job.role(key[0]).name, age(stuck.job.now - stands_since(stuck.job, key))
+    name, lasts = stuck.job.name(key[0]), age(stuck.job.now - stands_since(stuck.job, key))
     return Match(
         summary=f"{name} has been {doing(stuck.job, key, lasts)}: a signal handler that interrupted it waits for "
         f"{stuck.waits_for(key)}",

@@ -54,7 +54,7 @@ def _called_by(stuck: StuckSet, root: ThreadKey) -> str:
     fact = stuck.job.native_facts.get(caller) if caller else None
     if caller is None or fact is None or not fact.called:
         return ""
-    return f", for which {stuck.job.role(caller[0]).name} waits in {fact.called}{stuck.at(caller)},"
+    return f", for which {stuck.job.name(caller[0])} waits in {fact.called}{stuck.at(caller)},"
 
 
 def _awaited(fact: NativeFact | None) -> str:

@@ -24,7 +24,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     writer, reader = found
     edge = stuck.graph.node(writer).edge
-    names = stuck.named(reader), stuck.job.role(writer[0]).name
+    names = stuck.named(reader), stuck.job.name(writer[0])
     what = "pipe" if stuck.wait_state(writer).kind is Wait.PIPE_WRITE else "socket"
     alone = {target[0] for target in stuck.targets(writer) if isinstance(target, tuple)} == {reader[0]}
     could = f"only {names[0]} could read it" if alone else f"{names[0]}, which could read it, does not"

@@ -58,7 +58,7 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         return None
     owes = owing(stuck.job, [pid for pid, _ in readers])
     steps = several(
-        [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
+        [f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
     )
     return Match(
         summary=f"{stuck.job.names(readers)} all wait for each other's items, and {_on_the_way(stuck)}: {steps}",
@@ -122,7 +122,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         return None
     if not calls and (server := asked_by_all(stuck)):
         return _wants_more(stuck, server[0], [key for key in readers if key not in server])
-    waits = several([f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}" for key in others])
+    waits = several([f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}" for key in others])
     ended = put_by_ended(stuck.job, readers[0])
     gone = crashed_relatives(stuck.job, readers[0][0]) or list(ended.one if ended else ())
     left = (
@@ -143,7 +143,7 @@ def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) ->
     """A server that collects requests wants one more, and all its clients wait for its answers."""
     names = stuck.job.names(clients)
     return Match(
-        summary=f"{stuck.job.role(server[0]).name} waits for {stuck.wait_state(server).words}{stuck.at(server)}, but all who "
+        summary=f"{stuck.job.name(server[0])} waits for {stuck.wait_state(server).words}{stuck.at(server)}, but all who "
         f"could put one wait for its answers: {names}",
         evidence=stuck.edge_evidence(),
         advice=(

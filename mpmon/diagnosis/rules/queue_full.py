@@ -57,7 +57,7 @@ def _awaited_by_readers(stuck: StuckSet) -> Match | None:
     waits = "their end" if stuck.wait_state(reader).kind in ENDS_OF_PROCESSES else stuck.wait_state(reader).words
     return Match(
         summary=f"{stuck.job.they(putting, 'block')} in put(): the queue is full, and "
-        f"{stuck.job.role(reader[0]).name} waits for {waits}{stuck.at(reader)} instead of taking anything out",
+        f"{stuck.job.name(reader[0])} waits for {waits}{stuck.at(reader)} instead of taking anything out",
         evidence=stuck.edge_evidence(),
         advice=(
             "Drain the queue before waiting for the producers, or tell them to stop and let them use put(timeout=…).",
@@ -73,7 +73,7 @@ def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Match | None:
     ends = stuck.members_in(*ENDS_OF_PROCESSES)
     if stuck.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(stuck.closed.members):
         return None
-    steps = several([f"{stuck.job.role(key[0]).name}{stuck.at(key)}" for key in putting])
+    steps = several([f"{stuck.job.name(key[0])}{stuck.at(key)}" for key in putting])
     return Match(
         summary=f"{steps} all block in put(): their queues are full, and every process that could take something out is "
         "itself in put()",

@@ -36,9 +36,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     pids = [gone.pid for gone in stuck.gone]
     names = several([f"pid {gone.pid} {did(gone.how)}" for gone in stuck.gone])
-    waiting = [
-        stuck.job.role(key[0]).name for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE
-    ]
+    waiting = [stuck.job.name(key[0]) for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     others = f"{several(waiting) or stuck.role()} wait{'s' if len(waiting) < 2 else ''} for it"
     return Match(
         summary=f"a rank is dead: {names}; {others} in {stuck.wait_state().words}",

@@ -166,7 +166,7 @@ def _keeps_loop_from_others(stuck: StuckSet, keeper: ThreadKey) -> Match:
     asking = dict.fromkeys(key[0] for key in stuck.closed.members if keeper in stuck.targets(key))
     names = stuck.job.names(asking)
     return Match(
-        summary=f"{stuck.job.role(keeper[0]).name} waits{stuck.at(keeper)} for {stuck.waits_for(keeper)} inside its event "
+        summary=f"{stuck.job.name(keeper[0])} waits{stuck.at(keeper)} for {stuck.waits_for(keeper)} inside its event "
         f"loop, and {names} {'wait' if len(asking) > 1 else 'waits'} for an answer of that loop",
         evidence=stuck.edge_evidence(),
         advice=(
@@ -203,7 +203,7 @@ def _joins_own_tasks(stuck: StuckSet) -> Match | None:
         return None
     key, which = found.key, "the task" if found.count == 1 else f"the {found.count} tasks"
     return Match(
-        summary=f"{stuck.job.role(key[0]).name} waits{stuck.at(key)} until all tasks of a queue are done, but it has not "
+        summary=f"{stuck.job.name(key[0])} waits{stuck.at(key)} until all tasks of a queue are done, but it has not "
         f"finished {which} that it took itself",
         evidence=(found.evidence, *stuck.edge_evidence()),
         advice=(

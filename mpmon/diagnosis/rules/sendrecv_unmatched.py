@@ -32,7 +32,7 @@ def match(stuck: StuckSet) -> Match | None:
         return _do_not_meet(stuck, found)
     if found.how is not Differs.DIRECTION:
         return None
-    places = [f"{stuck.job.role(key[0]).name} at {stands_at(stuck.job, key)}" for key in found.odd]
+    places = [f"{stuck.job.name(key[0])} at {stands_at(stuck.job, key)}" for key in found.odd]
     return Match(
         summary=f"{stuck.job.names(found.odd)} all {min(found.groups)}, and none does the opposite: {several(places)}",
         evidence=tuple(places),
@@ -48,7 +48,7 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
         if isinstance(target, tuple) and target not in found.odd and found.how is Differs.UNMET
     )  # fmt: skip
     said = [
-        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
+        f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
         for key in (*found.odd, *there)
     ]
     return Match(
@@ -68,8 +68,8 @@ def _tag(stuck: StuckSet, key: ThreadKey) -> str:
 def _has_gone_on(stuck: StuckSet, found: Split) -> Match:
     """One rank is in a collective, and more ranks wait for it point to point than are in that collective."""
     (end,) = found.odd
-    name, word = stuck.job.role(end[0]).name, stuck.wait_state(end).words
-    places = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]
+    name, word = stuck.job.name(end[0]), stuck.wait_state(end).words
+    places = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]
     return Match(
         summary=f"{name} has gone on to {word}{stuck.at(end)}, while others still want to send to it or receive from it: "
         f"{several(places)}",

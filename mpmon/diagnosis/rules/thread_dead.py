@@ -57,7 +57,7 @@ def _left(stuck: StuckSet, client: ThreadKey, server: ThreadKey, others: list[Th
     )
     return Match(
         summary=f"{name} (pid {client[0]}) waits{stuck.at(client)} for an answer over a connection that no thread of "
-        f"{stuck.job.role(server[0]).name} serves",
+        f"{stuck.job.name(server[0])} serves",
         evidence=(
             f"pid {server[0]} has its other end open, but none of its threads serves it: {rest} for other connections",
             *stuck.edge_evidence(),

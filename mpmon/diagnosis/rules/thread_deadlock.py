@@ -51,7 +51,7 @@ def match(stuck: StuckSet) -> Match | None:
     root_blockers = in_cycle or [key for key in waiting if stuck.wait_state(key).kind in _LOCKS] or waiting
     steps = _steps(stuck, root_blockers)
     return Match(
-        summary=f"threads of {stuck.job.role(root_blockers[0][0]).name} wait for each other: {several(steps)}",
+        summary=f"threads of {stuck.job.name(root_blockers[0][0])} wait for each other: {several(steps)}",
         evidence=_evidence(stuck, root_blockers) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none in join() or get().",),
         certainty=Certainty.PROVED if exact else Certainty.LIKELY,

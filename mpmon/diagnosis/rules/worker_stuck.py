@@ -70,7 +70,7 @@ def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Match:
     asked = dict.fromkeys(key[0] for key in stuck.closed.core if key not in tasks and is_client(stuck, key))
     clients, others = stuck.job.names(asked), several(_names(stuck, tasks[1:]))
     return Match(
-        summary=f"{stuck.job.role(first[0]).name} has been {doing(stuck.job, first, lasts)}, in a task of {clients}"
+        summary=f"{stuck.job.name(first[0])} has been {doing(stuck.job, first, lasts)}, in a task of {clients}"
         f"{f', and so {_have(tasks[1:])} {others}' if others else ''}: only {clients} could answer, but "
         f"{'waits' if len(asked) == 1 else 'wait'} for the end of the task",
         evidence=stuck.edge_evidence(),
