@@ -144,11 +144,9 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
     if (end := _gone_on(stuck, groups)) is not None:
         waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
         return Split(Differs.GONE_ON, (end,), groups, others=tuple(waiting))
-    if stuck.ending is Ending.CYCLE and all(len(stuck.targets(key)) == 1 for key in stuck.root_blockers):
+    if stuck.ending is Ending.CYCLE and all(len(stuck.targets(key)) == 1 for key in stuck.at_end):
         groups = {
-            name: found
-            for name, keys in groups.items()
-            if (found := [key for key in keys if key in stuck.root_blockers])
+            name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.at_end])
         }
     if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
         return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)

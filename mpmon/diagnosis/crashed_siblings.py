@@ -19,9 +19,9 @@ def crashed_mates(stuck: StuckSet) -> list[int]:
     """If all members of a cycle wait for each other's messages: crashed children of one of them, of the same kind as
     another of its children in the cycle.
     """
-    if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.root_blockers):
+    if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.at_end):
         return []
-    job, pids = stuck.job, dict.fromkeys(pid for pid, _ in stuck.root_blockers)
+    job, pids = stuck.job, dict.fromkeys(pid for pid, _ in stuck.at_end)
     masters = dict.fromkeys(parent for pid in pids if (parent := job.processes[pid].ppid) in pids)
     kinds = {job.role(pid).kind for pid in pids if job.processes[pid].ppid in masters}
     children = (pid for master in masters for pid in crashed_relatives(job, master) if _parent(stuck, pid) == master)

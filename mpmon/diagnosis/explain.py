@@ -58,7 +58,7 @@ def _others_stand(stuck: StuckSet) -> list[str]:
     job, first = stuck.job, stuck.root
     if stuck.ending is not Ending.LEAF or first is None:
         return []
-    others = [key for key in stuck.root_blockers[1:] if key[0] != first[0]]
+    others = [key for key in stuck.at_end[1:] if key[0] != first[0]]
     alike = [key for key in others if doing(job, key) == doing(job, first)]
     rest = [key for key in others if key not in alike]
     told = [
@@ -79,7 +79,7 @@ MOST_IN_C = 4
 
 def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
     """What the C and C++ frames in the chain show about the waits, root blockers first."""
-    keys = dict.fromkeys((*stuck.root_blockers[:1], *reversed(stuck.closed.path)))
+    keys = dict.fromkeys((*stuck.at_end[:1], *reversed(stuck.closed.path)))
     facts = [(key, fact) for key in keys if (fact := stuck.job.native_hints.get(key)) and fact.words]
     return tuple(
         f"C and C++ frames of {stuck.named(key)}: {fact.words}"

@@ -458,7 +458,8 @@ class JobState(SnapshotIndex):
         return self.wait_state(key).kind is Wait.FUTEX and self._accepts_in_c(key)
 
     def _accepts_in_c(self, key: ThreadKey) -> bool:
-        if not self.may_be_native(key):
+        if not self.may_be_native(key) or self.shape(key).runs:
+            # A library that runs the job's code there has given it a request.
             return False
         ours = key[0] not in self._in_process_group
         loops = [other for other in self.native_loops(key[0]) if ours or other in self.native_facts]

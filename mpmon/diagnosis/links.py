@@ -66,7 +66,7 @@ def _is_silent(job: JobState, item: KernelObject) -> bool:
 
 def _waits_for_lock(stuck: StuckSet) -> bool:
     """The cycle contains a held lock, so no arriving data can resolve it."""
-    needs = (stuck.graph.node(key).edge for key in stuck.root_blockers)
+    needs = (stuck.graph.node(key).edge for key in stuck.at_end)
     return stuck.ending is Ending.CYCLE and any(edge and edge.holder_known for edge in needs)
 
 
@@ -90,7 +90,7 @@ def _is_for_outside(stuck: StuckSet, sender: ThreadKey) -> bool:
     """
     if stuck.outside is None:
         return False
-    return stuck.outside.of_job or sender in stuck.root_blockers
+    return stuck.outside.of_job or sender in stuck.at_end
 
 
 def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:

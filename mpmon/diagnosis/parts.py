@@ -86,7 +86,7 @@ def loss(stuck: StuckSet) -> Loss | None:
         return None
     if kind in _AMONG_RANKS:
         return Loss.RANK
-    if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.root_blockers):
+    if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.at_end):
         return Loss.ROOM
     # If a process crashed at its work while others are left, or had been given work, the queue is only the symptom.
     at_work = any(crashed(gone) and (not gone.certain or _puts(stuck)) for gone in stuck.gone)
@@ -122,10 +122,10 @@ def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | 
     """
     if stuck.ending is not Ending.CYCLE:
         return None
-    waiters = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in LOCKS]
-    holders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in _SIGNS]
-    enders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in ENDS_OF_PROCESSES]
-    if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.root_blockers):
+    waiters = [key for key in stuck.at_end if stuck.wait_state(key).kind in LOCKS]
+    holders = [key for key in stuck.at_end if stuck.wait_state(key).kind in _SIGNS]
+    enders = [key for key in stuck.at_end if stuck.wait_state(key).kind in ENDS_OF_PROCESSES]
+    if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.at_end):
         return None
     edge = stuck.graph.node(waiters[0]).edge
     held = edge is not None and edge.holder_known and holders[0] in edge.targets
@@ -185,7 +185,7 @@ def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
 
 def forsaken(stuck: StuckSet) -> list[ThreadKey]:
     """Threads of one process that wait in the same call, with no other thread left to act: none of them can help another."""
-    root_blockers = list(stuck.root_blockers)
+    root_blockers = list(stuck.at_end)
     kinds = {stuck.wait_state(key).kind for key in root_blockers}
     stacks = [stuck.job.stacks.get(key) for key in root_blockers]
     calls = {tuple((row.function, row.file, row.line) for row in stack.frames) if stack else () for stack in stacks}
@@ -216,7 +216,7 @@ def part(stuck: StuckSet) -> Part | None:
         return Part.RANK
     lonely = stuck.nobody is not None and stuck.nobody.reason is Absent.THREAD_ENDED and stuck.context() in SERVED
     lonely = lonely and stuck.wait_state().kind not in RESULTS
-    if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) and not lonely and not is_asked(stuck):
+    if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL, Ending.DESERTED) and not lonely and not is_asked(stuck):
         return None
     if is_outside(stuck) or is_at_exit(stuck) or is_other_program(stuck):
         return None
@@ -229,9 +229,13 @@ def part(stuck: StuckSet) -> Part | None:
 
 
 def is_outside(stuck: StuckSet) -> bool:
-    """The root waits for an external party, or for a file."""
-    outside = stuck.ending is Ending.EXTERNAL and stuck.motion() is Motion.NOT_SCHEDULED
-    return outside and stuck.wait_state().kind in _FOR_OUTSIDE and not left_connection(stuck) and not stalls(stuck)
+    """The root waits for an external party, for a server that waits for requests itself, or for a file."""
+    serving = [stuck.wait_state(key).kind is Wait.SERVICE for key in stuck.idle_targets]
+    deserted = stuck.ending is Ending.DESERTED and all(serving)
+    outside = (stuck.ending is Ending.EXTERNAL or deserted) and stuck.motion() is Motion.NOT_SCHEDULED
+    kind = stuck.wait_state().kind
+    waits = kind in _FOR_OUTSIDE or (kind is Wait.PIPE_READ and deserted)
+    return outside and waits and not left_connection(stuck) and not stalls(stuck)
 
 
 def is_at_exit(stuck: StuckSet) -> bool:

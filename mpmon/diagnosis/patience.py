@@ -45,8 +45,8 @@ def _polls_while_others_stand(stuck: StuckSet) -> bool:
     could see that the root blockers poll in vain.
     """
     job = stuck.job
-    others = [key for key in stuck.closed.core if key not in stuck.root_blockers]
-    polls = all(job.motion(key) in (Motion.NOT_SCHEDULED, Motion.POLLING) for key in stuck.root_blockers)
+    others = [key for key in stuck.closed.core if key not in stuck.at_end]
+    polls = all(job.motion(key) in (Motion.NOT_SCHEDULED, Motion.POLLING) for key in stuck.at_end)
     return (
         polls
         and bool(others)

@@ -33,12 +33,12 @@ def _doubts(stuck: StuckSet) -> Iterator[str]:
     job, closed = stuck.job, stuck.closed
     if closed.assumed:
         yield f"it is assumed that nothing else can end the wait of {_names(job, closed.assumed)}"
-    if moving := [key for key in stuck.root_blockers if job.motion(key) is not Motion.NOT_SCHEDULED]:
+    if moving := [key for key in stuck.at_end if job.motion(key) is not Motion.NOT_SCHEDULED]:
         yield f"{_names(job, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
-    timed = stuck.root_blockers if stuck.ending is Ending.CYCLE else ()
+    timed = stuck.at_end if stuck.ending is Ending.CYCLE else ()
     if timed := [key for key in timed if _may_give_up(job, key)]:
         yield f"the wait of {_names(job, timed)} may end by itself: it has a time limit, or a signal handler may end it"
-    if not rests_on_facts(job, {pid for pid, _ in (*closed.members, *stuck.root_blockers)}):
+    if not rests_on_facts(job, {pid for pid, _ in (*closed.members, *stuck.at_end)}):
         yield "some open files or waits of the processes could not be read"
 
 

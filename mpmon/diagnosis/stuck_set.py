@@ -35,6 +35,8 @@ class Ending(Enum):
     """An action that nobody alive can perform."""
     EXTERNAL = "outside"
     """An external party."""
+    DESERTED = "deserted"
+    """A thread that waits for others which all wait for work themselves: they do not know that they owe it something."""
     CYCLE = "cycle"
     """Threads that wait for each other."""
     OPEN = "open"
@@ -81,8 +83,20 @@ class StuckSet:
         if self.closed.cycle:
             return Ending.CYCLE
         first = self.closed.root_blockers[0] if self.closed.root_blockers else None
-        leaf = isinstance(first, tuple) and self.graph.node(first).status in (Status.LEAF, Status.IDLE)
-        return Ending.LEAF if leaf else Ending.OPEN
+        if not isinstance(first, tuple):
+            return Ending.OPEN
+        if self.graph.node(first).status in (Status.LEAF, Status.IDLE):
+            return Ending.LEAF
+        return Ending.DESERTED if self.idle_targets else Ending.OPEN
+
+    @cached_property
+    def idle_targets(self) -> tuple[ThreadKey, ...]:
+        """What the first root blocker waits for, if that is threads which all wait for work."""
+        first = self.closed.root_blockers[0] if self.closed.root_blockers else None
+        targets = self.targets(first) if isinstance(first, tuple) else ()
+        threads = tuple(target for target in targets if isinstance(target, tuple))
+        idle = all(self.graph.node(key).status is Status.IDLE for key in threads)
+        return threads if threads and len(threads) == len(targets) and idle else ()
 
     @property
     def is_mutual(self) -> bool:
@@ -92,11 +106,13 @@ class StuckSet:
     @property
     def among(self) -> tuple[ThreadKey, ...]:
         """Those that wait for each other: the cycle, else the core of the set."""
-        return self.root_blockers if self.ending is Ending.CYCLE else self.closed.core
+        return self.at_end if self.ending is Ending.CYCLE else self.closed.core
 
     @cached_property
-    def root_blockers(self) -> tuple[ThreadKey, ...]:
-        """The root blockers; if these are not threads (exited, nobody, external), the threads that wait for them directly."""
+    def at_end(self) -> tuple[ThreadKey, ...]:
+        """The threads at the end of the chain: the root blockers, or a thread with a line to look at that stands for one; if none
+        of these is a thread (exited, nobody, external), the threads that wait for them directly.
+        """
         threads = tuple(root for root in self.closed.root_blockers if isinstance(root, tuple))
         if threads:
             # A manager's thread waits for its client.
@@ -131,8 +147,8 @@ class StuckSet:
 
     @property
     def root(self) -> ThreadKey | None:
-        """The first root blocker, called *the root* below."""
-        return self.root_blockers[0] if self.root_blockers else None
+        """The first thread at the end, called *the root* below."""
+        return self.at_end[0] if self.at_end else None
 
     @property
     def goal(self) -> ThreadKey:
@@ -161,7 +177,7 @@ class StuckSet:
         """
         if not self.is_mutual:
             return None
-        among = self.root_blockers if self.ending is Ending.CYCLE else self.closed.members
+        among = self.at_end if self.ending is Ending.CYCLE else self.closed.members
         mains = (key for key in among if key[0] == key[1] and self.job.role(key[0]).kind in ("main", "rank"))
         stacks = ((key, stack) for key in mains if (stack := self.job.stacks.get(key)))
         return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
@@ -209,14 +225,12 @@ class StuckSet:
     @cached_property
     def is_frozen(self) -> bool:
         """No root blocker was scheduled lately, unless to renew its wait for work that does not come."""
-        return all(
-            self.job.motion(key) is Motion.NOT_SCHEDULED or _gets_no_work(self.job, key) for key in self.root_blockers
-        )
+        return all(self.job.motion(key) is Motion.NOT_SCHEDULED or _gets_no_work(self.job, key) for key in self.at_end)
 
     @cached_property
     def stood_s(self) -> float:
         """For how long all root blockers have stood still, seconds."""
-        return min(map(self._stood_s, self.root_blockers), default=0.0)
+        return min(map(self._stood_s, self.at_end), default=0.0)
 
     def _stood_s(self, key: ThreadKey) -> float:
         edge = self.graph.node(key).edge
@@ -301,7 +315,7 @@ class StuckSet:
 
     def chain(self) -> tuple[Link, ...]:
         """From the goal to the first root, and around the cycle where it ends in one."""
-        around = self.root_blockers if self.ending is Ending.CYCLE else ()
+        around = self.at_end if self.ending is Ending.CYCLE else ()
         links = [self._link(key) for key in dict.fromkeys((*self.closed.path, *around))]
         if self.gone:
             links.append(Link(pid=self.gone[0].pid, role=self.job.role(self.gone[0].pid).name, does=self.gone[0].how))

@@ -14,9 +14,13 @@ from mpmon.diagnosis.waits import Wait
 
 def symptom(stuck: StuckSet) -> tuple[str, Match]:
     """The symptom, if no rule knows the cause."""
+    asked = hub(stuck) if stuck.nobody is None else []
+    if asked and any(item.listens for item in stuck.job.waits_on(asked[0])):
+        # New connections are nothing that those who wait for its answers could give it.
+        return _asked_by_all(stuck, asked[0])
     if found := _exchange(stuck):
         return found
-    if stuck.nobody is None and (asked := hub(stuck)):
+    if asked:
         return _asked_by_all(stuck, asked[0])
     alive = ((row.pid, row.tid) for row in responsible(stuck) if row.tid and not row.dead)
     first = next(alive, stuck.root or stuck.goal)
@@ -76,7 +80,8 @@ def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     others = dict.fromkeys(job.name(key[0]) for key in stuck.closed.core if key[0] != asked[0])
     waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
     return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
-        summary=f"{job.name(asked[0])} is {doing(job, asked)}, and {waits}: nobody else could unblock them",
+        summary=f"{job.name(asked[0])} waits for {stuck.waits_for(asked)}{stuck.at(asked)}, and {waits}: nobody else could "
+        "unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,
     )

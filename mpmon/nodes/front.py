@@ -292,7 +292,6 @@ class NodesWatch:
 
     def _ask_ras(self, address: Address) -> tuple[Communicator, ...]:
         """RAS's answer to the agent of a node with ranks, about the whole job. Called in a thread that may wait.
-        wait.
 
         Raises:
             NoAnswer: there is none, or not in time.

@@ -260,7 +260,8 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
     # A worker sends a result before it asks for the next task, so a living one has lost none.
-    blame = died.dead if died else (key[0],) if reason is Absent.RESULT_LOST else tuple(workers)
+    dead = died.dead if died else ()
+    blame = dead or ((key[0],) if reason in (Absent.RESULT_LOST, Absent.WORKER_REPLACED) else tuple(workers))
     return WaitEdge((NoReleaser(why, blame, reason),), words="pool result")
 
 

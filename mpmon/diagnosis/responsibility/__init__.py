@@ -72,7 +72,7 @@ def _blamed(stuck: StuckSet) -> Blame:
 
 def _gone(stuck: StuckSet) -> Blame | None:
     """The processes that ended, at the end of the chain; the waiters if each of those may have finished its work."""
-    return (those_gone(stuck) or stuck.root_blockers) if stuck.gone else None
+    return (those_gone(stuck) or stuck.at_end) if stuck.gone else None
 
 
 def _odd_in_meeting(stuck: StuckSet) -> Blame | None:
@@ -91,7 +91,7 @@ def _named_by_the_wait(stuck: StuckSet) -> Blame | None:
     """Those that the waits themselves blame: nobody else can help, and they have not."""
     ends = (end for end in stuck.closed.root_blockers if isinstance(end, NoReleaser))
     pids = dict.fromkeys(pid for end in ends for pid in end.blame)
-    own = {key[0]: key for key in reversed(stuck.root_blockers)}
+    own = {key[0]: key for key in reversed(stuck.at_end)}
     job = stuck.job
     return [own.get(pid, (pid, pid)) if job.is_alive(pid) else pid for pid in pids] or None
 
@@ -115,7 +115,7 @@ def _keeper_of_loop(stuck: StuckSet) -> Blame | None:
 
 def _starving_others(stuck: StuckSet) -> Blame | None:
     """Threads that hold the GIL and make no progress."""
-    still = [key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED]
+    still = [key for key in stuck.at_end if stuck.motion(key) is Motion.NOT_SCHEDULED]
     return [key for key in still if starves_others(stuck.job, key)] or None
 
 
@@ -148,7 +148,7 @@ def _idle_at_exit(stuck: StuckSet) -> Blame | None:
 
 def _end_of_chain(stuck: StuckSet) -> Blame | None:
     """Whoever is at the end of a chain that ends."""
-    return None if stuck.is_mutual else stuck.root_blockers
+    return None if stuck.is_mutual else stuck.at_end
 
 
 def _odd_ranks(stuck: StuckSet) -> Blame | None:
@@ -172,8 +172,8 @@ def _waits_for_itself(stuck: StuckSet) -> Blame | None:
 
 def _first_or_all(stuck: StuckSet) -> tuple[ThreadKey, ...]:
     """All of a cycle, and all threads of one process; else the first."""
-    one = len({pid for pid, _ in stuck.root_blockers}) == 1
-    return stuck.root_blockers if one or stuck.ending is Ending.CYCLE else stuck.root_blockers[:1]
+    one = len({pid for pid, _ in stuck.at_end}) == 1
+    return stuck.at_end if one or stuck.ending is Ending.CYCLE else stuck.at_end[:1]
 
 
 OF_THE_END: tuple[Callable[[StuckSet], Blame | None], ...] = (

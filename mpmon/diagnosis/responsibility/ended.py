@@ -48,7 +48,7 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
     if not of_manager and not any(item.kind == "semaphore" for item in job.waits_on(root)):
         return None
     own = job.read_wait(root).kind is Wait.JOIN_PROCESS
-    told = tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.root_blockers})
+    told = tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.at_end})
     if told and not own:
         seen = {*job.processes, *job.remembered, *(row.pid for row in job.snapshot.exits)}
         return LostHolder(told, family=seen.isdisjoint(told))

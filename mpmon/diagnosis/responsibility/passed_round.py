@@ -28,7 +28,7 @@ def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
     ones that took more permits than they returned, with the surplus; empty unless the others returned all they took.
     """
     job = stuck.job
-    waited = {key: [item.id for item in job.waits_on(key) if item.kind == "semaphore"] for key in stuck.root_blockers}
+    waited = {key: [item.id for item in job.waits_on(key) if item.kind == "semaphore"] for key in stuck.at_end}
     names = {name for found in waited.values() for name in found}
     if stuck.ending is not Ending.CYCLE or len(names) < 2 or not all(waited.values()):
         return {}
@@ -64,7 +64,7 @@ def ended_scripts(stuck: StuckSet) -> list[ThreadKey]:
     """In a cycle: processes whose script has ended, and which wait for others to end; not for threads of their own, which send
     what the script has put.
     """
-    over = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.EXIT]
+    over = [key for key in stuck.at_end if stuck.wait_state(key).kind is Wait.EXIT]
     return over if stuck.ending is Ending.CYCLE and all(key[0] not in pids_asked(stuck, key) for key in over) else []
 
 

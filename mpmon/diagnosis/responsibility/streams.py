@@ -74,9 +74,9 @@ def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def starters(stuck: StuckSet) -> list[ThreadKey]:
     """In a cycle, the parents of members that wait in a standard stream: a parent decides what is read and closed."""
-    started = [key for key in stuck.root_blockers if in_given_stream(stuck.job, key)]
+    started = [key for key in stuck.at_end if in_given_stream(stuck.job, key)]
     parents = {stuck.job.processes[key[0]].ppid for key in started}
-    found = [key for key in stuck.root_blockers if key[0] in parents]
+    found = [key for key in stuck.at_end if key[0] in parents]
     return found if stuck.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
 
 

@@ -76,7 +76,7 @@ def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None
 
 def _owes_to_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
     """What is joined waits for something that only the script would have sent."""
-    waiting = [key for key in stuck.root_blockers if exiting in stuck.targets(key) and key[0] != exiting[0]]
+    waiting = [key for key in stuck.at_end if exiting in stuck.targets(key) and key[0] != exiting[0]]
     if not waiting:
         return None
     key, name = waiting[0], stuck.job.name(exiting[0])

@@ -42,5 +42,5 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
     """Code normally releases the GIL before it waits; a blocked thread that holds it keeps all others from running."""
-    rests = (key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED)
+    rests = (key for key in stuck.at_end if stuck.motion(key) is Motion.NOT_SCHEDULED)
     return next((key for key in rests if starves_others(stuck.job, key)), None)

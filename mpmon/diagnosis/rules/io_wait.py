@@ -1,7 +1,8 @@
 """A process waits for a disk, a network file system or a peer that does not answer.
 
-What it looks like: a thread is in `recv`, `connect` or `read` without a timeout, and the other end is not on this machine. Or
-it uses a file on a file system whose server does not answer (mpmon asks the server too), or is in state D (uninterruptible).
+What it looks like: a thread is in `recv`, `connect` or `read` without a timeout, and the other end is not on this machine, or
+belongs to a server of the job that waits for requests. Or it uses a file on a file system whose server does not answer (mpmon
+asks the server too), or is in state D (uninterruptible).
 Or a non-Python program is blocked on a file (`cat` on a mount), or a device such as a serial line sends nothing.
 Why: a server that is gone, NFS or FUSE that hangs, a socket without a timeout.
 What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=…)`); check the mount.
@@ -38,23 +39,35 @@ def match(stuck: StuckSet) -> Match | None:
         return _silent(stuck, blocked, silent)
     opens = opens_pipe(blocked)
     called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
-    what = stuck.outside.who if stuck.outside else device or (_OTHER_END if opens else called)
+    what = stuck.outside.who if stuck.outside else _idle_party(stuck) or device or (_OTHER_END if opens else called)
     return Match(
         summary=f"{stuck.role()} has waited for {what} for {stuck.for_how_long()}{stuck.at()}",
         evidence=(
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *stuck.edge_evidence(),
         ),
-        advice=_OF_PIPE if opens else _OF_PEER,
+        advice=_OF_PIPE if opens else _OF_SERVER if stuck.ending is Ending.DESERTED else _OF_PEER,
     )
 
 
 _OTHER_END = "the other end of a named pipe to be opened"
 _OF_PIPE = ("Opening a named pipe waits until somebody opens its other end: start the reader, or the writer, first.",)
+_OF_SERVER = (
+    "Look for what it should have got: the server sends that elsewhere (standard error), keeps it in a buffer, or was not asked.",
+    "Give the wait a time limit.",
+)
 _OF_PEER = (
     "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
     "Check the server, or the mount the file is on (mount, df -h).",
 )
+
+
+def _idle_party(stuck: StuckSet) -> str:
+    """The other end, which waits for requests itself; empty for any other end of the chain."""
+    if stuck.ending is not Ending.DESERTED:
+        return ""
+    idle = stuck.idle_targets
+    return f"{stuck.job.names(idle)}, which {'itself waits' if len(idle) == 1 else 'wait'} for requests,"
 
 
 def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Match:

@@ -85,7 +85,7 @@ def _never_set(stuck: StuckSet) -> Match | None:
         stuck.wait_state(key).kind in ENDS_OF_PROCESSES or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.root_blockers) or _each_for_another(stuck):
+    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.at_end) or _each_for_another(stuck):
         # It would be set once a message was sent or received, or once one of them went on: a mutual wait, not a lost item.
         return None
     names = stuck.job.names(waiting)
@@ -104,7 +104,7 @@ def _never_set(stuck: StuckSet) -> Match | None:
 
 def _each_for_another(stuck: StuckSet) -> bool:
     """Several processes, each of which waits for the sign of exactly one other."""
-    return stuck.ending is Ending.CYCLE and len({pid for pid, _ in stuck.root_blockers}) > 1
+    return stuck.ending is Ending.CYCLE and len({pid for pid, _ in stuck.at_end}) > 1
 
 
 _OF_BARRIER = (

@@ -34,10 +34,10 @@ def match(stuck: StuckSet) -> Match | None:
     """A cycle of several processes."""
     if found := _through_manager(stuck) or _holder_waits_for_waiter(stuck):
         return found
-    pids = list(dict.fromkeys(key[0] for key in stuck.root_blockers))
+    pids = list(dict.fromkeys(key[0] for key in stuck.at_end))
     if stuck.ending is not Ending.CYCLE or len(pids) < 2:
         return None
-    if any(_in_line(stuck, key, holder) for key in stuck.root_blockers for holder in stuck.root_blockers):
+    if any(_in_line(stuck, key, holder) for key in stuck.at_end for holder in stuck.at_end):
         return None
     if (
         crashed_mates(stuck)
@@ -50,19 +50,17 @@ def match(stuck: StuckSet) -> Match | None:
     ):
         # The cycle is not the whole story: another rule names the cause.
         return None
-    has_lock = any(edge.holder_known for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge))
-    if not has_lock and not all(_holds(stuck, key) for key in stuck.root_blockers):
+    has_lock = any(edge.holder_known for key in stuck.at_end if (edge := stuck.graph.node(key).edge))
+    if not has_lock and not all(_holds(stuck, key) for key in stuck.at_end):
         return None
     kept = [
         f"{stuck.job.name(key[0])} has taken {count} permit{'s' * (count > 1)} more than it gave back"
         for key, count in kept_permits(stuck).items()
     ]
-    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers]
+    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
     return Match(
         summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *steps))}",
-        evidence=tuple(
-            edge.evidence for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge) and edge.evidence
-        ),
+        evidence=tuple(edge.evidence for key in stuck.at_end if (edge := stuck.graph.node(key).edge) and edge.evidence),
         advice=(_advice(stuck),),
         certainty=Certainty.PROVED,
     )
@@ -71,7 +69,7 @@ def match(stuck: StuckSet) -> Match | None:
 def _advice(stuck: StuckSet) -> str:
     if kept_permits(stuck):
         return "Give back what was taken on every path, also after an error: with, or try and finally."
-    kinds = {stuck.wait_state(key).kind for key in stuck.root_blockers}
+    kinds = {stuck.wait_state(key).kind for key in stuck.at_end}
     if kinds >= {Wait.PROCESS_EVENT, Wait.QUEUE_PUT}:
         return "Take the items while you wait for the event, or give the queue room for all of them (maxsize)."
     if kinds <= LOCKS:
@@ -90,7 +88,7 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     if _is_handed_over(stuck, key):
         return True
     kind = stuck.wait_state(key).kind
-    if kind in (Wait.CONDITION, Wait.THREAD_QUEUE):
+    if kind in (Wait.CONDITION, Wait.THREAD_QUEUE, Wait.FUTEX):
         return all(isinstance(target, tuple) and target[0] != key[0] for target in stuck.targets(key))
     if kind is Wait.EVENT_LOOP:
         loops = stuck.job.of(EventLoops)

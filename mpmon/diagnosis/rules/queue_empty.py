@@ -102,7 +102,7 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     readers = [key for key in asking if calls.get(key, "get") == "get"]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     others = stuck.members_in(*ENDS_OF_PROCESSES)
-    if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in stuck.root_blockers):
+    if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in stuck.at_end):
         # Calls in a circle, each over a connection of its own, whoever waits for their end.
         return None
     if len(readers) == len(stuck.closed.members) and not calls:

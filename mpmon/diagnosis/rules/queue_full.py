@@ -25,7 +25,7 @@ def match(stuck: StuckSet) -> Match | None:
     """A writer to a full queue with no live reader, or whose readers wait for it to end, or for something else from it."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(stuck)
-    putting = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.QUEUE_PUT]
+    putting = [key for key in stuck.at_end if stuck.wait_state(key).kind is Wait.QUEUE_PUT]
     nobody_takes = stuck.nobody is not None and stuck.nobody.reason is Absent.NO_CONSUMER
     if loss(stuck) is not Loss.ROOM and not nobody_takes:
         return None

@@ -38,14 +38,10 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
-    waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.root_blockers)) == 1
+    waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.at_end)) == 1
     if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
         return None
-    in_cycle = (
-        list(stuck.root_blockers)
-        if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.root_blockers} == pids
-        else []
-    )
+    in_cycle = list(stuck.at_end) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.at_end} == pids else []
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
     # Threads waiting for a lock hold something the others need; a thread that only joins or gets is just a waiter.
     root_blockers = in_cycle or [key for key in waiting if stuck.wait_state(key).kind in _LOCKS] or waiting

@@ -53,7 +53,7 @@ def _beside_others(stuck: StuckSet) -> Match | None:
     if not pids:
         return None
     names = several([f"{stuck.job.role(pid).name} (pid {pid}) {did(death(stuck.job, pid).how)}" for pid in pids])
-    steps = [f"{stuck.job.name(key[0])} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers]
+    steps = [f"{stuck.job.name(key[0])} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
     return Match(
         summary=f"{names}, and its work was probably lost with it: the remaining processes wait for each other, "
         f"{several(steps)}",

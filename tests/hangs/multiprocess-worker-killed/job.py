@@ -15,16 +15,16 @@ def truth(event, pid=0, **more):
 
 def work(number):
     if number == 9:
-        truth("culprit", dead=True, forgotten=True)
+        truth("culprit", dead=True)
         truth("settled")
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
 def main():
-    truth("root")
+    truth("root"), truth("role", role="main"), truth("culprit", thread="MainThread")
     with multiprocess.Pool(2) as pool:
-        print(sum(pool.map(work, range(40), chunksize=1)))
+        print(sum(pool.map(work, range(40), chunksize=1)))  # CULPRIT
 
 
 main()
