@@ -39,7 +39,9 @@ def scores() -> tuple[Score, ...]:
 
 def graph() -> Score:
     """Do the roots of the graph name who must move first, or do rules have to name others?"""
-    wrong = tuple(hang.name for hang in hangs() if not all(_is_right(stuck.root_blockers(), hang) for stuck in hang.stuck))
+    wrong = tuple(
+        hang.name for hang in hangs() if not all(_is_right(stuck.root_blockers(), hang) for stuck in hang.stuck)
+    )
     return Score("graph", len(wrong), len(hangs()), "hangs whose suspects are wrong by the graph's roots alone", wrong)
 
 
