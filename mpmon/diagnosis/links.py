@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mpmon.diagnosis.edges.connections import LOOPBACK
+from mpmon.diagnosis.addresses import is_this_machine
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import RANK_THREADS
@@ -121,7 +121,7 @@ def _far_end(job: JobState, item: KernelObject) -> KernelObject | None:
         return job.objects.get(item.peer)
     near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")
     found = job.memory.same("by addresses", _by_path, job.snapshot.objects).get(f"tcp {far} to {near}", ())
-    return found[0] if len(found) == 1 and not near.startswith(LOOPBACK) else None
+    return found[0] if len(found) == 1 and not is_this_machine(near) else None
 
 
 def _by_path(objects: tuple[KernelObject, ...]) -> dict[str, list[KernelObject]]:

@@ -5,20 +5,17 @@ If all ranks at the rendezvous wait for each other, the odd ones use another add
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.addresses import rendezvous_address
 from mpmon.diagnosis.collectives import differing
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
-
-_THIS_MACHINE = re.compile(r"\blocalhost\b|\[?::1\]?(?=:)")
-"""Other names of 127.0.0.1."""
 
 
 class Missed(Enum):
@@ -66,7 +63,7 @@ def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
     """Ranks that use another address than most, or than rank 0, which serves the store."""
-    addresses = {key: address for key in waiting if (address := _address(stuck, key[0])) is not None}
+    addresses = {key: address for key in waiting if (address := rendezvous_address(stuck.job, key[0])) is not None}
     first = min(waiting, key=lambda key: (_rank(stuck, key), key))
     counts = Counter(addresses.values())
     if len(addresses) < len(waiting):
@@ -105,15 +102,3 @@ def _key(stuck: StuckSet) -> Meeting | None:
 def _rank(stuck: StuckSet, key: ThreadKey) -> int:
     number = stuck.job.role(key[0]).rank
     return 1 << 30 if number is None else number
-
-
-def _address(stuck: StuckSet, pid: int) -> str | None:
-    """The address it uses: the argument of `init_process_group`, else the environment."""
-    stack = stuck.job.stacks.get((pid, pid))
-    given = (frame.known.get("init_method") for frame in stack.frames if frame.known) if stack else ()
-    if (method := next(filter(None, given), None)) and method != "env://":
-        return _THIS_MACHINE.sub("127.0.0.1", method)
-    kept = stuck.job.processes[pid].environment or {}
-    if not {"MASTER_ADDR", "MASTER_PORT"} <= set(kept):
-        return None
-    return _THIS_MACHINE.sub("127.0.0.1", f"{kept['MASTER_ADDR']}:{kept['MASTER_PORT']}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from mpmon.diagnosis.addresses import is_this_machine
 from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.humanize import ranges, several
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
@@ -18,9 +19,6 @@ from mpmon.spans import Spans, both, count, has, spans, union, without
 
 _ON_A_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 """How many ranks the same launcher started on one machine: torchrun, Open MPI."""
-
-LOOPBACK = ("127.", "::1", "localhost")
-"""Values of MASTER_ADDR with which all ranks run on one machine."""
 
 
 class World:
@@ -68,7 +66,7 @@ class World:
         if self.started_here is not None:
             return without(self.missing(), self.started_here)
         addresses = {self._environment(pid).get("MASTER_ADDR", "localhost") for pid in self._tables.ranks}
-        return () if any(address.startswith(LOOPBACK) for address in addresses) else self.missing()
+        return () if any(map(is_this_machine, addresses)) else self.missing()
 
     def missing(self, group: Iterable[int] = ()) -> Spans:
         """The unobserved ranks of a process group, or of the job, that no observed rank stands for; empty if an

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mpmon.diagnosis.addresses import is_this_machine
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.frames import in_call
@@ -26,9 +27,6 @@ from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.model import KernelObject, Limits
 from mpmon.numerals import numeral
-
-LOOPBACK = ("127.", "[::1]")
-"""Prefixes of addresses that mean the local machine, so a different one on each machine."""
 
 
 def awaited(job: JobState, key: ThreadKey) -> list[KernelObject]:
@@ -59,7 +57,7 @@ def is_private(job: JobState, listener: KernelObject) -> bool:
     """
     near = (listener.path or "").rpartition(" ")[2]
     address, _, port = near.rpartition(":")
-    if not address.startswith(LOOPBACK) or (numeral(port) or 0) < FIRST_CHOSEN_PORT:
+    if not is_this_machine(address) or (numeral(port) or 0) < FIRST_CHOSEN_PORT:
         return False
     served = [item for item in job.objects.values() if (item.path or "").startswith(f"tcp {near} to ")]
     asked = [job.holders.get(item.id, ()) for item in _asked(job, listener)]
@@ -173,7 +171,7 @@ def _perhaps_on_other_machines(job: JobState, item: KernelObject, asks: ThreadKe
     """
     here = job.processes[asks[0]].host
     far = (item.path or "").partition(" to ")[2]
-    if item.listens or not far or far.startswith(LOOPBACK):
+    if item.listens or not far or is_this_machine(far):
         return
     for process in job.snapshot.processes:
         names = job.held_by.get(process.pid, frozenset()) if process.host != here else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.addresses import is_this_machine, rendezvous_address
 from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives, did, forgotten_child, reaped, returncode_words
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.frames import bare, own_frames
@@ -14,7 +15,6 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import called, target_of
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
-from mpmon.diagnosis.world import LOOPBACK
 from mpmon.numerals import numeral
 from mpmon.spans import has
 
@@ -260,18 +260,14 @@ def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing or 'the others'} to arrive", evidence=why)
 
 
-def _meets_at(job: JobState, pid: int) -> tuple[str, ...]:
-    """The rendezvous address of a rank, by the call or by its environment; empty if it cannot be determined."""
-    if job.wait_state((pid, pid)).kind is not Wait.RENDEZVOUS:
-        return ()
-    kept, known = job.processes[pid].environment or {}, _known_in_init(job, pid)
-    method = known.get("init_method", "None")
-    if method in ("env://", "None"):
-        return tuple(kept[name] for name in _MEETING) if all(name in kept for name in _MEETING) else ()
-    return method, known.get("world_size", "")
-
-
-_MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+def _meets_at(job: JobState, pid: int) -> tuple[str, str] | None:
+    """Where and with how many others a rank meets, by the call or by its environment; `None` if that cannot be determined."""
+    address = rendezvous_address(job, pid)
+    if job.wait_state((pid, pid)).kind is not Wait.RENDEZVOUS or address is None:
+        return None
+    given = _known_in_init(job, pid).get("world_size", "-1")
+    size = (job.processes[pid].environment or {}).get("WORLD_SIZE") if given == "-1" else given
+    return None if size is None else (address, size)
 
 
 def _number_in_group(job: JobState, pid: int) -> int | None:
@@ -339,7 +335,7 @@ def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge
     size = job.role(key[0]).world_size or 0
     address = (job.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
     gone = [number for number in job.group_of(key) or range(size) if number not in here]
-    if not gone or not address.startswith(LOOPBACK) or None in here:
+    if not gone or not is_this_machine(address) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
     known = reaped(job, job.processes[key[0]].ppid)
