@@ -14,6 +14,7 @@ and a recording can leave them out.
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Annotated
 
 import msgspec
@@ -383,12 +384,25 @@ class Frame(Row, frozen=True, kw_only=True):
     """With `loops`, in the user's code: names in the tests of the `if` statements on the way to it; `not rank` where the test
     fails, or where the variable is not the value it is compared with.
     """
+    carried: tuple[str, ...] | None = None
+    """Of a call of a pool's or loader's task that computes: what the loops around its line carry from one turn to the next, as
+    the source says: variables, attributes with a dot before them, and `BY_CLOCK` if one reads a clock; `SOURCE_NOT_KNOWN`.
+    `None`: it is in no loop, or nobody asked.
+    """
     ends: tuple[int, ...] = ()
     """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
 
 
+SOURCE_NOT_KNOWN = ("?",)
+"""Of `Frame.carried`: the source cannot be read, or has changed since the process began."""
+
 PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
 """Readers of stacks."""
+
+
+def variable_number(name: str) -> int:
+    """What `Stack.contents` knows a local variable of a function by; other variables have smaller numbers."""
+    return zlib.crc32(name.encode()) | 1 << 32
 
 
 CLOCK = -2
@@ -420,10 +434,10 @@ class Stack(Row, frozen=True, kw_only=True):
     for lists, ranges and dictionaries; else it is -1. `None`: nobody asked.
     """
     contents: tuple[tuple[int, int, int], ...] | None = None
-    """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables, and
-    a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
-    CPU. The digest is -1 where that cannot be seen; the number is `CLOCK` of a call that looks at a clock. `None`: nobody
-    asked.
+    """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables (see
+    `variable_number`), and a digest of what the variable leads to: numbers in attributes, how much containers hold, the
+    memory of tensors on the CPU. The digest is -1 where that cannot be seen; the number is `CLOCK` of a call that looks at a
+    clock. `None`: nobody asked.
     """
     tests: tuple[str, ...] | None = None
     """Of one that its own code has put to sleep in a loop: what this tests before it is left, as its source says: names of

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
 from mpmon.diagnosis.collective_seq import Numbers
-from mpmon.diagnosis.frames import bare, called_by_user, calls, inner_machinery, is_user
+from mpmon.diagnosis.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
@@ -59,6 +60,11 @@ _ASKS_OTHERS = frozenset({
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
 })  # fmt: skip
 """Waits for an action of another thread: if such a wait times out, the action has not come."""
+
+DEBUGGERS = ("/bdb.py", "/pdb.py", "pydevd.py")
+
+_OF_PERSONS = re.compile(r"terminal:/dev/(pts/\d+|tty\d*|console)")
+"""Terminals at which persons type; others are devices, such as serial lines."""
 
 COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
 """Waits for data that multiprocessing reads with read(2)."""
@@ -139,10 +145,10 @@ class JobState(SnapshotIndex):
                 found = WaitState(Wait.GPU, "its GPU", found.frame)
             elif found.kind is Wait.SLEEP and polled_locks(self, key, Wait.SLEEP):
                 found = WaitState(Wait.FILE_LOCK, "a file lock", found.frame)
-            elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
-                found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
                 found = WaitState(Wait.PIPE_READ, "what is typed to its terminal")
+            elif found.kind is Wait.DEBUGGER and self._is_asked(key):
+                found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.JOIN_PROCESS and self._waits_for_lost_lock(key):
                 found = WaitState(Wait.LOCK, "the lock of its pool's queue", found.frame)
             elif found.kind is Wait.SERVICE and self.is_read_from(key):
@@ -328,23 +334,14 @@ class JobState(SnapshotIndex):
         stack = self.stacks.get(key)
         return stack is not None and [bare(frame.function) for frame in inner_machinery(stack)] == ["wait", "wait"]
 
-    def _is_interactive(self, pid: int) -> bool:
-        """A Python without a program: the interactive prompt."""
-        _, *words = self.processes[pid].cmdline or ("", "?")
-        return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
-
-    def _is_console(self, key: ThreadKey) -> bool:
-        """The program's main thread waits for a person's input in a command loop (cmd.py) or in a library's own program such
-        as IPython, not in a debugger.
+    def _is_asked(self, key: ThreadKey) -> bool:
+        """The thread waits at a terminal for a person, not in a debugger. The person can type: a process that is not in the
+        foreground of its terminal is stopped when it reads from it (SIGTTIN of termios(3)).
         """
         stack = self.stacks.get(key)
-        if stack is None or key != (self.snapshot.root_pid, self.snapshot.root_pid):
-            return False
-        commands = any(calls(frame, "/cmd.py", ("cmdloop",)) for frame in stack.frames)
-        of_library = not any(is_user(frame.file) for frame in stack.frames)
-        return (commands or of_library) and not any(
-            frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames
-        )
+        debugs = stack is not None and any(frame.file.endswith(DEBUGGERS) for frame in stack.frames)
+        blocked = self.blocked.get(key)
+        return not debugs and blocked is not None and any(map(_OF_PERSONS.fullmatch, blocked.waits_on))
 
     def _is_typed_to(self, key: ThreadKey) -> bool:
         """A program of the job, rather than a person, types to the thread's terminal, as pexpect does."""

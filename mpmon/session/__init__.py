@@ -8,7 +8,8 @@
 - `thorough`, `look`: the thorough looks, the result of one; `holders`: who holds an awaited object; `joined`: all as
   tables;
 - `connections`: connections that stuck processes wait on, read again; `nccl_ras`: NCCL, queried once per hang;
-- `loops`: the tasks of event loops; `nesting`: what is around the calls of ranks in different collectives;
+- `loops`: the tasks of event loops; `nesting`: what is around the calls of ranks in different collectives; `carried`: what the
+  loops of tasks that compute carry from turn to turn;
 - `spots`: where the main threads of ranks are between looks;
 - `natives`: the C and C++ frames of the threads that a finding is about.
 """

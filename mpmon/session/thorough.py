@@ -20,6 +20,7 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.session import holders
 from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
+from mpmon.session.carried import Carried, note_carried
 from mpmon.session.connections import Connections
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
@@ -84,6 +85,7 @@ class ThoroughLooks:
         """For the processes that were due for their first look in the last round, and whose turn did not come."""
         self._loops: holders.Loops = {}
         self._nesting: Nesting = {}
+        self._carried: Carried = {}
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
         self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
@@ -251,6 +253,7 @@ class ThoroughLooks:
         holders.note_file_locks(self._proc, self.last)
         holders.note_loops(self._proc, self.last, pids, self._loops)
         note_nesting(self._proc, self.last, self._nesting)
+        note_carried(self._proc, self.last, pids, self._carried)
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
             *holders.search_semaphores(self._proc, self.last, self._now, most, until),

@@ -217,7 +217,7 @@ def at_work(
     at: int, *frames: str, turns: tuple[tuple[int, int], ...] = (), owns_gil: bool = True, sleeps: bool = False
 ) -> Rows:
     """It is always in the same call, whose innermost frame has other locals each time."""
-    inner = frame(frames[0], arguments=1, others=at)
+    inner = msgspec.structs.replace(frame(frames[0], arguments=1, others=at), plain={"key": 1}, carried=("key",))
     found = stack("main", inner, *frames[1:], pid=CHILD, at=at)
     found = msgspec.structs.replace(found, owns_gil=owns_gil and not sleeps, turns=turns)
     rests = blocked("clock_nanosleep", pid=CHILD, wakes_at=START + at + 0.5)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.motion import Motion, motion, same_since
-from mpmon.model import Blocked, Stack
+from mpmon.model import BY_CLOCK, SOURCE_NOT_KNOWN, Blocked, Stack, variable_number
 from tests.builders import START, blocked, frame, running, stack, thread
 
 WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
@@ -17,10 +19,12 @@ def item(
     line: int, *, index: int, at: float, inner: str = "pick_patch", exact: bool = True, owns_gil: bool = True
 ) -> Stack:
     """A DataLoader worker inside `__getitem__(index)`, at some line of a function it called."""
+    loops = msgspec.structs.replace(
+        frame(f"job.py:{line} {inner}", arguments=index), plain={"i": index}, carried=("i",)
+    )
     found = stack(
-        "main", frame(f"job.py:{line} {inner}", arguments=index), frame("job.py:36 __getitem__", arguments=index),
-        FETCH, WORKER_LOOP, at=at, exact=exact,
-    )  # fmt: skip
+        "main", loops, frame("job.py:36 __getitem__", arguments=index), FETCH, WORKER_LOOP, at=at, exact=exact
+    )
     return msgspec.structs.replace(found, owns_gil=owns_gil)
 
 
@@ -62,6 +66,37 @@ def test_looks_of_one_moment_prove_nothing() -> None:
 
 def test_one_that_walks_around_inside_one_call_spins() -> None:
     assert of(*((at, item(28 + int(at) % 4, index=37, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
+
+
+def test_one_whose_loop_carries_new_values_on_moves() -> None:
+    def at_work(at: int, **inside: object) -> Stack:
+        found = item(28 + at % 2, index=37, at=at)
+        inner, *outer = found.frames
+        return msgspec.structs.replace(found, frames=(msgspec.structs.replace(inner, **inside), *outer))
+
+    def motion_of(inside: Callable[[int], dict[str, object]]) -> Motion:
+        return of(*((float(at), at_work(at, **inside(at)), running()) for at in range(8)))
+
+    assert motion_of(lambda at: {"plain": {"i": at}}) is Motion.PROGRESSING
+    assert motion_of(lambda at: {"plain": {"i": at % 4}}) is Motion.BUSY_LOOP
+    assert motion_of(lambda at: {"plain": {"i": 0, "draw": at}}) is Motion.BUSY_LOOP
+    assert motion_of(lambda at: {"plain": {"i": 0, "draw": at}, "carried": SOURCE_NOT_KNOWN}) is Motion.PROGRESSING
+    assert motion_of(lambda _: {"carried": ("i", BY_CLOCK)}) is Motion.PROGRESSING
+    assert motion_of(lambda _: {"carried": None}) is Motion.PROGRESSING
+
+
+def test_one_whose_loop_carries_an_object_on_moves_if_that_keeps_changing() -> None:
+    def holding(at: int, name: str, **more: object) -> Stack:
+        found = item(28 + at % 2, index=37, at=at)
+        return msgspec.structs.replace(found, contents=((3, variable_number(name), at),), **more)
+
+    def motion_of(make: Callable[[int], Stack]) -> Motion:
+        return of(*((float(at), make(at), running()) for at in range(8)))
+
+    assert motion_of(lambda at: holding(at, "i")) is Motion.PROGRESSING
+    assert motion_of(lambda at: holding(at, "crop")) is Motion.BUSY_LOOP
+    tries = variable_number("i")
+    assert motion_of(lambda at: holding(at, "i", counts=((3, tries, 0, {".tries": at}),))) is Motion.BUSY_LOOP
 
 
 def test_native_code_that_computes_without_the_gil_moves() -> None:

@@ -32,7 +32,7 @@ HEALTHY = 10
 def worker(second: int, *, works: int, spins: bool) -> tuple[Row, ...]:
     """It has read and computed until that second; then it is in one call and goes round in circles, or sleeps and looks again."""
     busy = min(second, works)
-    task = frame("job.py:20 work", arguments=busy)
+    task = msgspec.structs.replace(frame("job.py:20 work", arguments=busy), plain={"left": busy}, carried=("left",))
     stands = running(WORKER) if spins else blocked("clock_nanosleep", pid=WORKER, wakes_at=START + second + 0.2)
     found = stack("main", task, *POOL, pid=WORKER, at=second)
     return (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.model import CLOCK
+from mpmon.model import CLOCK, variable_number
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import look_inside
 from mpmon.probes.interpreter.contents import NOT_KNOWN
@@ -166,6 +166,8 @@ def changed(program: Program) -> set[int]:
 
 
 LOOP = 1
+
+THING = variable_number("thing")
 """Place of `loop`, which the module calls."""
 
 
@@ -226,14 +228,14 @@ def test_of_two_numbers_one_that_shrinks_is_seen_beside_one_that_grows(tmp_path:
     with waiting(tmp_path, "thing[0] += 1; thing[1] -= 1", "loop([5, 5])") as program:
         before = counts(program)
         go_on(program)
-        assert counts(program)[LOOP, 0][1][""] < before[LOOP, 0][1][""]
+        assert counts(program)[LOOP, THING][1][""] < before[LOOP, THING][1][""]
 
 
 def test_another_change_is_seen_beside_a_number(tmp_path: Path) -> None:
     with waiting(tmp_path, "thing['tries'] += 1; thing['new'] = 'x'", "loop({'tries': 1})") as program:
         before = counts(program)
         go_on(program)
-        assert counts(program)[LOOP, 0][0] != before[LOOP, 0][0]
+        assert counts(program)[LOOP, THING][0] != before[LOOP, THING][0]
 
 
 UNCHANGED: dict[str, tuple[str, str]] = {
@@ -266,13 +268,13 @@ def test_a_loop_that_looks_at_a_clock(tmp_path: Path, clock: str) -> None:
 @pytest.mark.parametrize("thing", ["(n for n in range(9))", "map(abs, [1, 2])", "itertools.count()"])
 def test_an_iterator_that_does_not_tell_where_it_is(tmp_path: Path, thing: str) -> None:
     with waiting(tmp_path, "pass", f"loop({thing})") as program:
-        assert digests(program)[LOOP, 0] == NOT_KNOWN
+        assert digests(program)[LOOP, THING] == NOT_KNOWN
 
 
 def test_an_object_of_a_native_library(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with waiting(tmp_path, "pass", "import torch; loop(torch.distributed.HashStore())") as program:
-        assert digests(program)[LOOP, 0] == NOT_KNOWN
+        assert digests(program)[LOOP, THING] == NOT_KNOWN
 
 
 # Loops that turn

@@ -3,11 +3,11 @@
 A thread that did not run was *not scheduled*; the kernel's counters prove it. That a thread runs proves nothing: a loop
 that retries forever runs too. So its samples are compared from the outermost frame inwards. A frame is the *same call*
 as long as function and arguments are the same. If a library called user code and waits for it (a DataLoader its dataset,
-a pool its task, see `waits.Context`), returning from that call is progress, and anything inside it is not: a worker whose
+a pool its task, see `waits.Context`), returning from that call is progress, and being elsewhere inside it is not: a worker whose
 `__getitem__` has a different argument has moved on; a worker at another line of the same call has not. Top-level code (a
 training loop) gets the benefit of the doubt: any change in it counts, unless it computes and loops without progress
-(`loop_progress`). So does long-running code that will end: native code that computes without the GIL, and a loop over a
-list or a range that advances.
+(`loop_progress`). So does long-running code that will end: native code that computes without the GIL, a loop over a list or a
+range that advances, and one whose variables keep getting new values (`news`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import pairwise
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.loop_progress import round_since, stays_in_native
+from mpmon.diagnosis.progress.news import brings_news
 from mpmon.diagnosis.shapes import asks_own_library
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
@@ -92,13 +93,15 @@ def _steps(samples: list[Sample]) -> bool:
 
 
 def _computes(samples: list[Sample]) -> bool:
-    """A library's task computes something that will end: native code, or a loop over a list or a range that advances. An
-    endless loop is a Python loop without such an iterator.
+    """A library's task computes something that will end: native code, a loop over a list or a range that advances, or one
+    whose variables keep getting new values. In an endless loop they stay, or come again.
     """
     stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
-    if context(stacks[-1]) is None:
+    entry = _entry(stacks[-1])
+    if entry is None:
         return False
-    return not any(stack.owns_gil for stack in stacks) or _advances(stacks) or stays_in_native(stacks)
+    native = not any(stack.owns_gil for stack in stacks) or stays_in_native(stacks)
+    return native or _advances(stacks) or brings_news(stacks, entry)
 
 
 def _advances(stacks: list[Stack]) -> bool:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from mpmon.model import CLOCK, CLOCKS
+from mpmon.model import CLOCK, CLOCKS, variable_number
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
@@ -87,8 +87,10 @@ class Contents:
             # A module has many names, and they are rarely rebound.
             yield from self._of_all(_read(frame.variables), 0)
             return
+        names = frame.code.locals
         for number in range(len(_read(frame.variables))):
-            yield number, *self._of_variable(frame, number)
+            known = variable_number(names[number]) if number < len(names) else number
+            yield known, *self._of_variable(frame, number)
         if _is_own(frame):
             yield from self._of_all(_read(frame.looked_up), FIRST_NAME)
 

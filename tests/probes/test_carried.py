@@ -1,0 +1,87 @@
+"""What loops carry from one turn to the next, by their source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpmon.model import BY_CLOCK, SOURCE_NOT_KNOWN
+from mpmon.probes.carried import MOST_NODES, carried
+from mpmon.probes.files import Proc
+
+
+def at_work(folder: Path, source: str, *, known: bool = True) -> set[str] | None:
+    """What the loops around the line with `work` carry, as if this process had read the file when it began."""
+    file = folder / f"job{len(list(folder.iterdir()))}.py"
+    file.write_text(source)
+    if known:
+        os.utime(file, (0, 0))
+    line = next(number for number, row in enumerate(source.splitlines(), 1) if "work" in row)
+    found = carried(Proc(), os.getpid(), [(str(file), line)]).get((str(file), line))
+    return None if found is None else set(found)
+
+
+@pytest.mark.parametrize(
+    ("loop", "names"),
+    [
+        ("while n != 1:\n    n = n // 2 if n % 2 == 0 else 3 * n + 1  # work", {"n"}),
+        ("while n < limit:\n    total += n * n  # work\n    n += 1", {"n", "total"}),
+        ("while not done:\n    y = x * 0.9  # work\n    done = abs(y - x) < 1e-9\n    x = y", {"done", "x"}),
+        ("while True:\n    x = 2 * x  # work\n    if x > best:\n        best = x", {"x", "best"}),
+        ("for k in it:\n    while d * d <= n:  # work\n        d += 1", {"d"}),
+        ("while a:\n    a, b = b, a % b  # work", {"a", "b"}),
+        ("while free:\n    bit = free & -free  # work\n    free ^= bit", {"free"}),
+    ],
+)
+def test_what_one_turn_leaves_for_the_next(tmp_path: Path, loop: str, names: set[str]) -> None:
+    assert at_work(tmp_path, loop) == names
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while len(found) < 2:\n    at = 3 * 7  # work\n    if at == 4:\n        break",
+        "while True:\n    if (at := 3 * 7) == 4:  # work\n        break",
+        "while True:\n    with lock:\n        at = 4  # work\n    if at in [x for x in few]:\n        break",
+        "while True:\n    if key:\n        at = 1  # work\n    else:\n        at = 2\n    print(at)",
+    ],
+)
+def test_what_each_turn_sets_anew_is_not_carried(tmp_path: Path, loop: str) -> None:
+    assert "at" not in (at_work(tmp_path, loop) or set())
+
+
+def test_a_count_is_carried_if_it_is_compared_with_something(tmp_path: Path) -> None:
+    assert at_work(tmp_path, "while n != 1:\n    steps += 1  # work") == set()
+    assert at_work(tmp_path, "while steps < most:\n    steps += 1  # work") == {"steps"}
+    assert at_work(tmp_path, "while True:\n    steps += 1  # work\n    if steps == most: break") == {"steps"}
+    assert at_work(tmp_path, "while True:\n    self.steps += 1  # work") == {"self"}
+    assert at_work(tmp_path, "while True:\n    size += width  # work") == {"size"}
+
+
+def test_what_a_call_may_change_is_carried(tmp_path: Path) -> None:
+    assert at_work(tmp_path, "while left:\n    left.pop()  # work") == {"left"}
+    assert at_work(tmp_path, "while True:\n    step(model)  # work") == {"model"}
+    assert at_work(tmp_path, "while True:\n    table[key] = 1  # work") == {"table", "key"}
+    assert at_work(tmp_path, "while True:\n    self.at = 1  # work") == {".at", "self"}
+
+
+def test_a_clock_is_told(tmp_path: Path) -> None:
+    found = at_work(tmp_path, "while time.time() - began < 5:\n    x = 1  # work")
+    assert found is not None
+    assert BY_CLOCK in found
+
+
+def test_in_no_loop(tmp_path: Path) -> None:
+    assert at_work(tmp_path, "x = 1  # work") is None
+    assert at_work(tmp_path, "while True:\n    def step():\n        return 1  # work") is None
+
+
+def test_a_source_that_is_not_the_one_that_runs_tells_nothing(tmp_path: Path) -> None:
+    assert at_work(tmp_path, "while True:\n    x += 1  # work", known=False) == set(SOURCE_NOT_KNOWN)
+
+
+def test_a_loop_without_end_of_its_source_is_not_read(tmp_path: Path) -> None:
+    lines = "\n".join("    x = x + 1" for _ in range(MOST_NODES // 4))
+    assert at_work(tmp_path, f"while True:\n    x += y  # work\n{lines}") == set(SOURCE_NOT_KNOWN)
