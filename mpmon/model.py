@@ -385,15 +385,18 @@ class Frame(Row, frozen=True, kw_only=True):
     fails, or where the variable is not the value it is compared with.
     """
     carried: tuple[str, ...] | None = None
-    """Of a call of a pool's or loader's task that computes: what the loops around its line carry from one turn to the next, as
-    the source says: variables, attributes with a dot before them, and `BY_CLOCK` if one reads a clock; `SOURCE_NOT_KNOWN`.
-    `None`: it is in no loop, or nobody asked.
+    """Of a call of the user's in a task of a pool or loader that computes: the local variables that the loops around its line
+    carry from one turn to the next, as the source says; `ONLY_COUNTED` before an attribute that they count and read nowhere;
+    `UNSEEN` if something else may be carried; `BY_CLOCK` if one reads a clock. `None`: it is in no loop, or nobody asked.
     """
     ends: tuple[int, ...] = ()
     """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
 
 
-SOURCE_NOT_KNOWN = ("?",)
+UNSEEN, ONLY_COUNTED = "?", "~"
+"""Of `Frame.carried`."""
+
+SOURCE_NOT_KNOWN = (UNSEEN,)
 """Of `Frame.carried`: the source cannot be read, or has changed since the process began."""
 
 PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"

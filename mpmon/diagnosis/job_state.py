@@ -341,7 +341,8 @@ class JobState(SnapshotIndex):
         stack = self.stacks.get(key)
         debugs = stack is not None and any(frame.file.endswith(DEBUGGERS) for frame in stack.frames)
         blocked = self.blocked.get(key)
-        return not debugs and blocked is not None and any(map(_OF_PERSONS.fullmatch, blocked.waits_on))
+        by_person = blocked is not None and any(map(_OF_PERSONS.fullmatch, blocked.waits_on))
+        return by_person and not debugs and not self._is_typed_to(key)
 
     def _is_typed_to(self, key: ThreadKey) -> bool:
         """A program of the job, rather than a person, types to the thread's terminal, as pexpect does."""

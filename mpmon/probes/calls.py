@@ -161,12 +161,18 @@ def is_users(file: str) -> bool:
     return not ("/lib/python" in file or "-packages/" in file)
 
 
+BIG = "+bigint"
+"""How py-spy prints whole numbers that it does not read."""
+
+
 def _plain(frame: Call) -> list[Local]:
     """The plain locals of a user frame."""
     if not is_users(frame.filename or "<"):
         return []
     plain = (
-        item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
+        item
+        for item in frame.locals or ()
+        if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr and item.repr != BIG
     )
     return list(itertools.islice(plain, MOST_PLAIN))
 

@@ -1,31 +1,31 @@
 """Which variables the loops around a line carry from one turn to the next, from the source.
 
 A loop that gets anywhere leaves something for its next turn: `total += x`, `n = n // 2`, `self.found = y`. A variable that each
-turn sets before it reads it, such as a random choice, leaves nothing; nor does a count that is compared with nothing, such as
-one of attempts.
+turn sets before it reads it, such as a random choice, leaves nothing; nor does a count that is read nowhere, except to log it,
+such as one of attempts. What a loop may change without a local variable that leads there is not seen (`UNSEEN`).
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
-from mpmon.model import BY_CLOCK, CLOCKS, SOURCE_NOT_KNOWN
+from mpmon.model import BY_CLOCK, CLOCKS, ONLY_COUNTED, SOURCE_NOT_KNOWN, UNSEEN
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.sources import FUNCTION, LOOP, Place, running_sources, spans
+from mpmon.probes.loops import is_quiet
+from mpmon.probes.sources import FUNCTION, LOOP, Place, Source, running_sources, spans
 
 MOST_NAMES, LONGEST_NAME = 64, 100
 
-MOST_NODES = 20_000
-"""Of a loop's syntax tree: a longer loop is generated, and reading it would take long."""
+MOST_NODES, MOST_LOOPS = 5_000, 6
+"""Of a function's syntax tree, and loops in one another: a longer one is generated, and reading it would take long."""
 
 
 @may_hang
 def carried(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, tuple[str, ...]]:
-    """What the loops around each of these places carry: variables, and attributes with a dot before them; `BY_CLOCK` if one of
-    them reads a clock. Places that are in no loop of their function are left out.
+    """What the loops around each of these places carry, as in `Frame.carried`. Places that are in no loop of their function are
+    left out.
 
     Args:
         proc: Where processes are.
@@ -34,46 +34,64 @@ def carried(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, tuple[
     """
     sources = running_sources(proc, pid, (file for file, _ in places))
     found = {
-        place: _carried(sources[place[0]].tree, place[1]) if place[0] in sources else SOURCE_NOT_KNOWN
-        for place in places
+        place: _carried(sources[place[0]], place[1]) if place[0] in sources else SOURCE_NOT_KNOWN for place in places
     }
     return {place: names for place, names in found.items() if names is not None}
 
 
-def _carried(tree: ast.Module, line: int) -> tuple[str, ...] | None:
-    loops = _loops_around(tree, line)
+def _carried(source: Source, line: int) -> tuple[str, ...] | None:
+    function, loops = _loops_around(source.tree, line)
     if not loops:
         return None
-    if sum(1 for _ in ast.walk(loops[0])) > MOST_NODES:
+    if len(loops) > MOST_LOOPS or sum(1 for _ in ast.walk(function)) > MOST_NODES:
         return SOURCE_NOT_KNOWN
-    names = dict.fromkeys(name for loop in loops for name in _left_for_next_turn(loop))
-    counts = _only_counted(loops[0]) - set(_compared(loops[0]))
+    changed = dict.fromkeys(name for loop in loops for name in _left_for_next_turn(loop))
+    counts, own = _only_counted(loops[0]), _locals(function)
+    names = dict.fromkeys(name for name in changed if name in own and name not in counts)
+    names |= {f"{ONLY_COUNTED}{name}": None for name in counts if name.startswith(".")}
+    if any(name not in own and not source.defines(name) for name in changed) or _changes_others(loops[0], source):
+        names[UNSEEN] = None
     if any(_calls_clock(node) for node in _inside(loops[0])):
         names[BY_CLOCK] = None
-    kept = (name for name in names if name not in counts and len(name) <= LONGEST_NAME)
-    return tuple(islice(kept, MOST_NAMES))
+    fits = len(names) <= MOST_NAMES and all(len(name) <= LONGEST_NAME for name in names)
+    return tuple(names) if fits else SOURCE_NOT_KNOWN
 
 
-def _loops_around(tree: ast.Module, line: int) -> list[ast.stmt]:
-    """The loops of the innermost function around a line that are around it; outermost first."""
+def _locals(function: ast.AST) -> set[str]:
+    """The local variables of a function, its parameters among them."""
+    nodes = list(_inside(function))
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    others = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    return (stored | given) - others
+
+
+def _changes_others(loop: ast.stmt, source: Source) -> bool:
+    """It calls a function of the file that sets variables of others: of the module, or of the function around it."""
+    called = {node.func.id for node in _inside(loop) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    bodies = (source.functions[name] for name in called if name in source.functions)
+    return any(isinstance(node, (ast.Global, ast.Nonlocal)) for body in bodies for node in ast.walk(body))
+
+
+def _loops_around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
+    """The innermost function around a line, and its loops that are around it; outermost first."""
+    function: ast.AST = tree
     found: list[ast.stmt] = []
     inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
     while around := next((node for node in inside if spans(node, line)), None):
         if isinstance(around, FUNCTION):
-            found = []
+            function, found = around, []
         elif isinstance(around, LOOP):
             found.append(around)
         inside = ast.iter_child_nodes(around)
-    return found
+    return function, found
 
 
 def _left_for_next_turn(loop: ast.stmt) -> Iterator[str]:
-    """What the loop sets or may change, and reads in a turn before it sets it; and all attributes that it sets."""
+    """The variables that the loop sets, or whose objects it may change, and that a turn reads before it sets them."""
     early = set(_read_early(_turn(loop), set()))
     for node in _inside(loop):
         yield from (name for name in _changed(node) if name in early)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield f".{node.attr}"
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
@@ -154,28 +172,22 @@ _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _only_counted(loop: ast.stmt) -> set[str]:
-    """What the loop sets by nothing but `x += 1` and the like."""
+    """What the loop sets by nothing but `x += 1` and the like, and reads nowhere, except to log it."""
     nodes = list(_inside(loop))
     counted = {
         id(node.target): _name(node.target) for node in nodes if isinstance(node, ast.AugAssign) and _is_step(node)
     }
+    quiet = {id(inner) for node in nodes if is_quiet(node) for inner in ast.walk(node)}
     others = {
         _name(node)
         for node in nodes
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store) and id(node) not in counted
+        if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in counted and id(node) not in quiet
     }
-    return set(counted.values()) - others
+    return {name for name in counted.values() if name} - others
 
 
 def _is_step(node: ast.AugAssign) -> bool:
     return isinstance(node.op, (ast.Add, ast.Sub)) and isinstance(node.value, ast.Constant)
-
-
-def _compared(loop: ast.stmt) -> Iterator[str]:
-    """What the loop compares with something, or tests before a turn."""
-    for node in _inside(loop):
-        tests = [node] if isinstance(node, ast.Compare) else [node.test] if isinstance(node, ast.While) else []
-        yield from (name for test in tests for part in _inside(test) if (name := _name(part)))
 
 
 def _calls_clock(node: ast.AST) -> bool:

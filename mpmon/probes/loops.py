@@ -322,6 +322,11 @@ def _called(node: ast.AST) -> str:
     return getattr(node.func, "attr", getattr(node.func, "id", NOT_KNOWN)) if isinstance(node, ast.Call) else ""
 
 
+def is_quiet(node: ast.AST) -> bool:
+    """It only logs, or tests whether to."""
+    return (isinstance(node, ast.If) and _only_logs(node)) or (isinstance(node, ast.stmt) and _logs(node))
+
+
 def _only_logs(node: ast.If) -> bool:
     """What it does where the test holds is to log, and to remember in a variable that it has."""
     return not node.orelse and all(_logs(row) or isinstance(row, (ast.Assign, ast.AugAssign)) for row in node.body)

@@ -8,6 +8,7 @@ processes run the same file.
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import warnings
 from collections.abc import Iterable
@@ -56,6 +57,17 @@ class Source:
         return {
             row.name: row for row in ast.walk(self.tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
         }
+
+    def defines(self, name: str) -> bool:
+        """Whether a name is that of a function, a class or a module of the file, or one that is built in."""
+        return name in self._defined or hasattr(builtins, name)
+
+    @cached_property
+    def _defined(self) -> frozenset[str]:
+        nodes = list(ast.walk(self.tree))
+        imported = (row for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for row in node.names)
+        made = (node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)))
+        return frozenset((*(row.asname or row.name.partition(".")[0] for row in imported), *made))
 
 
 def running_sources(proc: Proc, pid: int, files: Iterable[str]) -> dict[str, Source]:

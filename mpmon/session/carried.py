@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from mpmon.diagnosis.frames import bare, is_user
 from mpmon.diagnosis.waits import context
 from mpmon.model import SOURCE_NOT_KNOWN, Frame, Stack
 from mpmon.probes.aside import in_turn
@@ -28,6 +29,8 @@ MOST_PLACES = 1024
 
 def note_carried(proc: Proc, looks: Mapping[int, Look], renewed: Iterable[int], known: Carried) -> None:
     """Note it in the looks just made; each place is read once."""
+    if len(known) > MOST_PLACES:
+        known.clear()
     found = {pid: {row.tid: list(_of_task(row)) for row in _computing(looks[pid])} for pid in renewed}
     wanted = {
         pid: tuple({
@@ -36,13 +39,20 @@ def note_carried(proc: Proc, looks: Mapping[int, Look], renewed: Iterable[int], 
         })
         for pid, tasks in found.items()
     }  # fmt: skip
-    if len(known) > MOST_PLACES:
-        known.clear()
     _read(proc, {pid: places for pid, places in wanted.items() if places}, known)
     for pid, tasks in found.items():
         if tasks:
-            rows = looks[pid].stacks or ()
-            looks[pid].stacks = tuple(_noted(row, tasks[row.tid], known) if row.tid in tasks else row for row in rows)
+            look = looks[pid]
+            look.stacks = tuple(
+                _noted(row, tasks[row.tid], known) if row.tid in tasks else row for row in look.stacks or ()
+            )
+            look.carrying = frozenset(row.tid for row in look.stacks if any(frame.carried for frame in row.frames))
+
+
+def forget(known: Carried, pid: int) -> None:
+    """Drop what is known of a process that has ended: another one may get its pid."""
+    for place in [place for place in known if place[0] == pid]:
+        del known[place]
 
 
 def _computing(look: Look) -> Iterator[Stack]:
@@ -51,9 +61,12 @@ def _computing(look: Look) -> Iterator[Stack]:
 
 
 def _of_task(stack: Stack) -> Iterator[Frame]:
-    """The outermost calls of the task."""
+    """The outermost calls of the user's in the task; the line of a comprehension is that of the function around it."""
     found = context(stack)
-    return islice(reversed(stack.frames[: found[1]]), MOST_CALLS) if found else iter(())
+    calls = reversed(stack.frames[: found[1]]) if found else ()
+    return islice(
+        (frame for frame in calls if is_user(frame.file) and not bare(frame.function).startswith("<")), MOST_CALLS
+    )
 
 
 def _read(proc: Proc, wanted: Mapping[int, tuple[tuple[str, int], ...]], known: Carried) -> None:

@@ -131,7 +131,7 @@ def ask_interpreters(
         look.pid: {
             "sleepers": look.sleepers(),
             "running": look.running | look.in_collective | polling.get(look.pid, frozenset()),
-            "looping": (look.running if eager else look.looping) | polling.get(look.pid, frozenset()),
+            "looping": (look.running if eager else look.looping) | look.carrying | polling.get(look.pid, frozenset()),
             "is_parent": look.pid in having_children and not look.remembers(children[look.pid]),
         }
         for look in asked

@@ -89,6 +89,8 @@ class Look:
         """The children it had when `remembered` was read."""
         self.running: frozenset[int] = frozenset()
         """Threads found running now and at the previous look."""
+        self.carrying: frozenset[int] = frozenset()
+        """Threads in `running` in a task whose loops carry something from turn to turn."""
         self.looping: frozenset[int] = frozenset()
         """Threads in `running` for which the two previous looks showed no progress."""
         self.polling: frozenset[int] = frozenset()

@@ -20,7 +20,7 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.session import holders
 from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
-from mpmon.session.carried import Carried, note_carried
+from mpmon.session.carried import Carried, forget, note_carried
 from mpmon.session.connections import Connections
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
@@ -100,6 +100,7 @@ class ThoroughLooks:
         for pid in self.last.keys() - self._table.pids:
             del self.last[pid]
             self._seconded.pop(pid, None)
+            forget(self._carried, pid)
             if self._stack_probe:
                 self._stack_probe.forget(pid)
 

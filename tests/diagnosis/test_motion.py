@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
+import pytest
 
 from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.motion import Motion, motion, same_since
-from mpmon.model import BY_CLOCK, SOURCE_NOT_KNOWN, Blocked, Stack, variable_number
+from mpmon.model import BY_CLOCK, ONLY_COUNTED, SOURCE_NOT_KNOWN, Blocked, Stack, variable_number
 from tests.builders import START, blocked, frame, running, stack, thread
 
 WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
@@ -69,12 +71,12 @@ def test_one_that_walks_around_inside_one_call_spins() -> None:
 
 
 def test_one_whose_loop_carries_new_values_on_moves() -> None:
-    def at_work(at: int, **inside: object) -> Stack:
+    def at_work(at: int, **inside: Any) -> Stack:
         found = item(28 + at % 2, index=37, at=at)
         inner, *outer = found.frames
         return msgspec.structs.replace(found, frames=(msgspec.structs.replace(inner, **inside), *outer))
 
-    def motion_of(inside: Callable[[int], dict[str, object]]) -> Motion:
+    def motion_of(inside: Callable[[int], dict[str, Any]]) -> Motion:
         return of(*((float(at), at_work(at, **inside(at)), running()) for at in range(8)))
 
     assert motion_of(lambda at: {"plain": {"i": at}}) is Motion.PROGRESSING
@@ -85,18 +87,40 @@ def test_one_whose_loop_carries_new_values_on_moves() -> None:
     assert motion_of(lambda _: {"carried": None}) is Motion.PROGRESSING
 
 
+def carrying(at: int, names: tuple[str, ...], *, calls: bool = False, turn: int | None = None, **more: Any) -> Stack:
+    """In a task whose loop carries these on, in the middle of a call of it, or not; in another turn each time."""
+    found = item(28 + at % 2, index=37, at=at)
+    loops, *outer = found.frames
+    loops = msgspec.structs.replace(loops, carried=names, plain={"x": at if turn is None else turn}, line=28)
+    inner = [frame("job.py:50 check", arguments=at)] if calls else []
+    return msgspec.structs.replace(found, frames=(*inner, loops, *outer), **more)
+
+
+def motion_of(make: Callable[[int], Stack]) -> Motion:
+    return of(*((float(at), msgspec.structs.replace(make(at), turning=(3,) * (at == 5)), running()) for at in range(8)))
+
+
 def test_one_whose_loop_carries_an_object_on_moves_if_that_keeps_changing() -> None:
-    def holding(at: int, name: str, **more: object) -> Stack:
-        found = item(28 + at % 2, index=37, at=at)
-        return msgspec.structs.replace(found, contents=((3, variable_number(name), at),), **more)
+    heap = variable_number("heap")
+    assert motion_of(lambda at: carrying(at, ("heap",), contents=((3, heap, at),))) is Motion.PROGRESSING
+    assert motion_of(lambda at: carrying(at, ("heap",), contents=((3, heap, 7), (3, 9, at)))) is Motion.BUSY_LOOP
 
-    def motion_of(make: Callable[[int], Stack]) -> Motion:
-        return of(*((float(at), make(at), running()) for at in range(8)))
+    def tries(at: int) -> dict[str, Any]:
+        return {"contents": ((3, heap, at),), "counts": ((3, heap, 0, {".tries": at}),)}
 
-    assert motion_of(lambda at: holding(at, "i")) is Motion.PROGRESSING
-    assert motion_of(lambda at: holding(at, "crop")) is Motion.BUSY_LOOP
-    tries = variable_number("i")
-    assert motion_of(lambda at: holding(at, "i", counts=((3, tries, 0, {".tries": at}),))) is Motion.BUSY_LOOP
+    assert motion_of(lambda at: carrying(at, ("heap",), **tries(at))) is Motion.PROGRESSING
+    assert motion_of(lambda at: carrying(at, ("heap", f"{ONLY_COUNTED}.tries"), **tries(at))) is Motion.BUSY_LOOP
+
+
+@pytest.mark.parametrize("contents", [None, (), ((3, variable_number("heap"), -1),)], ids=["none", "other", "hidden"])
+def test_what_was_not_read_may_change(contents: tuple[tuple[int, int, int], ...] | None) -> None:
+    assert motion_of(lambda at: carrying(at, ("heap",), contents=contents)) is Motion.PROGRESSING
+
+
+def test_one_turn_may_take_long() -> None:
+    """Nothing of the loop changes while it is in a call, and it may be the same turn; unless it was seen to turn."""
+    assert motion_of(lambda at: carrying(at, (), calls=True, turn=1)) is Motion.PROGRESSING
+    assert motion_of(lambda at: carrying(at, (), calls=True)) is Motion.BUSY_LOOP
 
 
 def test_native_code_that_computes_without_the_gil_moves() -> None:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
-from mpmon.model import BY_CLOCK, SOURCE_NOT_KNOWN
-from mpmon.probes.carried import MOST_NODES, carried
+from mpmon.model import BY_CLOCK, ONLY_COUNTED, SOURCE_NOT_KNOWN, UNSEEN
+from mpmon.probes.carried import MOST_LOOPS, MOST_NODES, carried
 from mpmon.probes.files import Proc
 
+GIVEN = "a b began best d done few found free it key left limit lock model most n self size steps table total width x"
 
-def at_work(folder: Path, source: str, *, known: bool = True) -> set[str] | None:
-    """What the loops around the line with `work` carry, as if this process had read the file when it began."""
+
+def at_work(folder: Path, body: str, *, above: str = "", known: bool = True) -> set[str] | None:
+    """What the loops around the line with `work` carry, in a function with these lines, as if this process had read the file when
+    it began.
+    """
     file = folder / f"job{len(list(folder.iterdir()))}.py"
+    source = f"{above}\ndef task({', '.join(GIVEN.split())}):\n{indent(body, '    ')}\n"
     file.write_text(source)
     if known:
         os.utime(file, (0, 0))
-    line = next(number for number, row in enumerate(source.splitlines(), 1) if "work" in row)
+    line = next(number for number, row in enumerate(source.splitlines(), 1) if "# work" in row)
     found = carried(Proc(), os.getpid(), [(str(file), line)]).get((str(file), line))
     return None if found is None else set(found)
 
@@ -52,19 +58,37 @@ def test_what_each_turn_sets_anew_is_not_carried(tmp_path: Path, loop: str) -> N
     assert "at" not in (at_work(tmp_path, loop) or set())
 
 
-def test_a_count_is_carried_if_it_is_compared_with_something(tmp_path: Path) -> None:
+def test_a_count_is_carried_if_it_is_read_other_than_to_log_it(tmp_path: Path) -> None:
     assert at_work(tmp_path, "while n != 1:\n    steps += 1  # work") == set()
+    assert at_work(tmp_path, "while n != 1:\n    steps += 1  # work\n    print(steps)") == set()
+    assert (
+        at_work(tmp_path, "while n != 1:\n    steps += 1  # work\n    if steps % 9 == 0:\n        print(steps)")
+        == set()
+    )
     assert at_work(tmp_path, "while steps < most:\n    steps += 1  # work") == {"steps"}
-    assert at_work(tmp_path, "while True:\n    steps += 1  # work\n    if steps == most: break") == {"steps"}
-    assert at_work(tmp_path, "while True:\n    self.steps += 1  # work") == {"self"}
+    assert at_work(tmp_path, "while True:\n    if digest(steps).startswith('00'): break  # work\n    steps += 1",
+                   above="from lib import digest") == {"steps"}  # fmt: skip
+    assert at_work(tmp_path, "while True:\n    x = table[steps]  # work\n    steps += 1") == {"steps"}
+    assert at_work(tmp_path, "while True:\n    self.steps += 1  # work") == {"self", f"{ONLY_COUNTED}.steps"}
     assert at_work(tmp_path, "while True:\n    size += width  # work") == {"size"}
 
 
 def test_what_a_call_may_change_is_carried(tmp_path: Path) -> None:
     assert at_work(tmp_path, "while left:\n    left.pop()  # work") == {"left"}
-    assert at_work(tmp_path, "while True:\n    step(model)  # work") == {"model"}
+    assert at_work(tmp_path, "while True:\n    step(model)  # work", above="from lib import step") == {"model"}
     assert at_work(tmp_path, "while True:\n    table[key] = 1  # work") == {"table", "key"}
-    assert at_work(tmp_path, "while True:\n    self.at = 1  # work") == {".at", "self"}
+    assert at_work(tmp_path, "while True:\n    self.at = 1  # work") == {"self"}
+    assert at_work(tmp_path, "while True:\n    x = next(it)  # work") == {"it"}
+
+
+def test_what_is_carried_elsewhere_is_not_seen(tmp_path: Path) -> None:
+    """Variables of the module, and of functions around it."""
+    counts = "N = 1\ndef step():\n    global N\n    N = N * 3 + 1\n"
+    assert at_work(tmp_path, "while n:\n    step()  # work", above=counts) == {UNSEEN}
+    assert at_work(tmp_path, "while n:\n    cache.append(1)  # work", above="cache = []") == {UNSEEN}
+    assert at_work(tmp_path, "while n:\n    random.random()  # work", above="import random") == set()
+    inner = "def step():\n    nonlocal x\n    x = 2 * x\nwhile n:\n    step()  # work"
+    assert at_work(tmp_path, inner) == {UNSEEN}
 
 
 def test_a_clock_is_told(tmp_path: Path) -> None:
@@ -84,4 +108,6 @@ def test_a_source_that_is_not_the_one_that_runs_tells_nothing(tmp_path: Path) ->
 
 def test_a_loop_without_end_of_its_source_is_not_read(tmp_path: Path) -> None:
     lines = "\n".join("    x = x + 1" for _ in range(MOST_NODES // 4))
-    assert at_work(tmp_path, f"while True:\n    x += y  # work\n{lines}") == set(SOURCE_NOT_KNOWN)
+    assert at_work(tmp_path, f"while True:\n    x += width  # work\n{lines}") == set(SOURCE_NOT_KNOWN)
+    deep = "\n".join(f"{' ' * at}while x:" for at in range(MOST_LOOPS + 1))
+    assert at_work(tmp_path, f"{deep}\n{' ' * (MOST_LOOPS + 1)}x += 1  # work") == set(SOURCE_NOT_KNOWN)

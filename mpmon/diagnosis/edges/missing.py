@@ -42,12 +42,15 @@ def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
 
 def why_no_result(job: JobState, key: ThreadKey, workers: list[int]) -> Absent:
     """For a wait for a result of a pool or an executor whose workers, if it has any, all wait for work."""
-    if replaced(job, workers) is not None and job.wait_state(key).kind is Wait.POOL_RESULT:
+    died = replaced(job, workers) is not None
+    if died and job.wait_state(key).kind is Wait.POOL_RESULT:
         return Absent.WORKER_REPLACED
     hands_over = deliverer_in_parent(job, key) or job.wait_state(key).kind in FROM_THREADS
     if hands_over and left_in_parent(job, key):
         return Absent.LEFT_IN_PARENT
-    return Absent.RESULT_LOST if workers else Absent.THREAD_ENDED
+    if not workers:
+        return Absent.THREAD_ENDED
+    return Absent.ITEM_LOST if died else Absent.RESULT_LOST
 
 
 def _why_no_native(job: JobState, key: ThreadKey) -> Absent:

@@ -26,7 +26,7 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
     """A client that waits for an answer over a connection that no thread of the server serves: the client, the accepting
     thread, and the threads that serve other connections.
     """
-    if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
+    if stuck.ending not in (Ending.EXTERNAL, Ending.DESERTED, Ending.OPEN, Ending.CYCLE):
         return None
     found = ((key, unserved(stuck.job, key)) for key in stuck.members_in(*_ANSWERS))
     return next(((key, *row) for key, row in found if row), None)

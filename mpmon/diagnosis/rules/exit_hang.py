@@ -25,9 +25,7 @@ def match(stuck: StuckSet) -> Match | None:
     exiting = [
         key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or _is_after_script(stuck, key)
     ]
-    if not exiting or undrained(stuck) or stuck.ending not in (
-        Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.EXTERNAL,
-    ):  # fmt: skip
+    if not exiting or undrained(stuck) or stuck.ending is Ending.GONE:
         return None
     edge = stuck.graph.node(exiting[-1]).edge
     awaited = [key for key in edge.targets if isinstance(key, tuple)] if edge else []

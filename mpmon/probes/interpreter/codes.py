@@ -59,7 +59,9 @@ class Code:
         """Qualified from Python 3.11 on."""
         self.file = ""
         self.locals: tuple[str, ...] = ()
-        """Names of its variables, arguments first, without those that only nested functions use."""
+        """Names of its variables, arguments first, without those that nested functions use."""
+        self.captured: tuple[str, ...] = ()
+        """Names of those, which follow the others; not known in Python 3.10."""
         self.local_count = min(_half(text, layout.local_count)[0], MOST_NAMES)
         self.arguments = _half(text, layout.arguments)[0]
         self.variables = min(_half(text, layout.variables)[0], MOST_NAMES)
@@ -197,12 +199,13 @@ class Codes:
         wanted: list[tuple[Code, list[int]]] = []
         left = MOST_NAMED
         for code, items in tuples:
-            count = min(code.local_count, len(items) // 8, left)
+            count = min(len(items) // 8, MOST_NAMES, left)
             left -= count
             wanted.append((code, [_word(items, 8 * place)[0] for place in range(count)]))
         names = self._texts(memory, dict.fromkeys(pointer for _, pointers in wanted for pointer in pointers))
         for code, pointers in wanted:
-            code.locals = tuple(names[pointer] for pointer in pointers)
+            found = tuple(names[pointer] for pointer in pointers)
+            code.locals, code.captured = found[: code.local_count], found[code.local_count :]
 
     def _texts(self, memory: Memory, pointers: Collection[int]) -> dict[int, str]:
         heads = memory.pieces([(pointer, HEAD) for pointer in pointers])

@@ -87,7 +87,7 @@ class Contents:
             # A module has many names, and they are rarely rebound.
             yield from self._of_all(_read(frame.variables), 0)
             return
-        names = frame.code.locals
+        names = (*frame.code.locals, *frame.code.captured)
         for number in range(len(_read(frame.variables))):
             known = variable_number(names[number]) if number < len(names) else number
             yield known, *self._of_variable(frame, number)
