@@ -107,3 +107,19 @@ def polls_beside_reports(second: int, wrote: int | None) -> tuple[Row, ...]:
 def test_what_another_thread_writes_is_no_sign_of_life(wrote: Callable[[int], int | None], verdict: Verdict) -> None:
     rounds = [snapshot(*MAIN, *polls_beside_reports(at, wrote(at)), at=float(at)) for at in range(15)]
     assert diagnosed(rounds).verdict is verdict
+
+
+def test_a_worker_that_runs_too_fast_to_be_read_may_have_the_task() -> None:
+    idle = ("multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:365 SimpleQueue.get",
+            "multiprocessing/pool.py:114 worker", "multiprocessing/process.py:108 BaseProcess.run")  # fmt: skip
+
+    def rows(second: int, *other: Row) -> Snapshot:
+        rests = (process(WORKER, parent=ROOT), thread(WORKER), stack("main", *idle, pid=WORKER, at=second),
+                 blocked("read", pid=WORKER, ran_at=0.0))  # fmt: skip
+        return snapshot(*MAIN, *rests, *other, at=float(second))
+
+    def runs(second: int) -> tuple[Row, ...]:
+        return process(WORKER + 1, parent=ROOT), thread(WORKER + 1, slices=9 * second), running(WORKER + 1)
+
+    assert diagnosed([rows(second) for second in range(20)]).verdict is Verdict.HUNG
+    assert diagnosed([rows(second, *runs(second)) for second in range(20)]).verdict is not Verdict.HUNG

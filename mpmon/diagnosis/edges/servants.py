@@ -147,7 +147,9 @@ def pool_workers(job: JobState, pid: int) -> list[int]:
     others = [child for child in children if job.role(child).kind == "process"]
     if not workers and _has_executor(job, pid):
         return [child for child in others if job.role(child).target is None]
-    return workers or others
+    # One whose frames cannot be read, because it runs too fast, may be a worker, too.
+    unread = [child for child in others if workers and not job.has_frames(child) and not job.role(child).target_known]
+    return [*workers, *unread] or others
 
 
 def _has_executor(job: JobState, pid: int) -> bool:
