@@ -14,6 +14,7 @@ from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
+from mpmon.diagnosis.libraries.debuggers import DEBUGGERS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
@@ -60,8 +61,6 @@ _ASKS_OTHERS = frozenset({
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
 })  # fmt: skip
 """Waits for an action of another thread: if such a wait times out, the action has not come."""
-
-DEBUGGERS = ("/bdb.py", "/pdb.py", "pydevd.py")
 
 _OF_PERSONS = re.compile(r"terminal:/dev/(pts/\d+|tty\d*|console)")
 """Terminals at which persons type; others are devices, such as serial lines."""

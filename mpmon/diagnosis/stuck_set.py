@@ -268,7 +268,7 @@ class StuckSet:
                 "not), and it has a pipe that nobody can write into any more: it is at the end of its input"
             )
         if self.context():
-            return f"{self.role()} is busy-looping in one call: every sample finds the same arguments"
+            return f"{self.role()} is busy-looping in one call: nothing that its loops carry from turn to turn is new"
         return (
             f"{self.role()} is busy-looping in one call: no loop variable or counter in it changes, and it has read and "
             "written nothing meanwhile"

@@ -121,6 +121,8 @@ def _read_early(parts: Sequence[ast.AST], known: set[str]) -> Iterator[str]:
             known |= branches[0] & branches[1]
         elif isinstance(part, (*LOOP, ast.Try)):
             yield from _read_within(part, known)
+        elif isinstance(part, ast.Match):
+            yield from _read(part, known)
         elif isinstance(part, (ast.With, ast.AsyncWith)):
             for item in part.items:
                 yield from _read(item, known)

@@ -324,7 +324,9 @@ def _called(node: ast.AST) -> str:
 
 def is_quiet(node: ast.AST) -> bool:
     """It only logs, or tests whether to."""
-    return (isinstance(node, ast.If) and _only_logs(node)) or (isinstance(node, ast.stmt) and _logs(node))
+    if isinstance(node, ast.If):
+        return not node.orelse and all(map(_logs, node.body))
+    return isinstance(node, ast.stmt) and _logs(node)
 
 
 def _only_logs(node: ast.If) -> bool:

@@ -38,6 +38,7 @@ def at_work(folder: Path, body: str, *, above: str = "", known: bool = True) -> 
         ("while True:\n    x = 2 * x  # work\n    if x > best:\n        best = x", {"x", "best"}),
         ("for k in it:\n    while d * d <= n:  # work\n        d += 1", {"d"}),
         ("while a:\n    a, b = b, a % b  # work", {"a", "b"}),
+        ("while True:\n    match x:  # work\n        case 1:\n            key = x\n    print(key)", {"key"}),
         ("while free:\n    bit = free & -free  # work\n    free ^= bit", {"free"}),
     ],
 )
@@ -65,6 +66,9 @@ def test_a_count_is_carried_if_it_is_read_other_than_to_log_it(tmp_path: Path) -
         at_work(tmp_path, "while n != 1:\n    steps += 1  # work\n    if steps % 9 == 0:\n        print(steps)")
         == set()
     )
+    assert at_work(tmp_path, "while True:\n    if model(steps):  # work\n        last = steps\n    steps += 1") == {
+        "steps"
+    }
     assert at_work(tmp_path, "while steps < most:\n    steps += 1  # work") == {"steps"}
     assert at_work(tmp_path, "while True:\n    if digest(steps).startswith('00'): break  # work\n    steps += 1",
                    above="from lib import digest") == {"steps"}  # fmt: skip

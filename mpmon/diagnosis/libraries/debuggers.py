@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.libraries.rows import Library, Wait, waits
 
+DEBUGGERS = ("/bdb.py", "/pdb.py", "pydevd.py")
+"""Files of debuggers: whoever has a call of one waits in it for commands, not for the input of the program."""
+
 LIBRARY = Library(
     waits=(
         waits(Wait.DEBUGGER, "/pdb.py", "interaction set_trace _cmdloop cmdloop", "pdb"),

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from mpmon.diagnosis.progress.loop_progress import NOT_KNOWN
 from mpmon.diagnosis.thresholds import LAST_READINGS
 from mpmon.model import BY_CLOCK, ONLY_COUNTED, UNSEEN, Frame, Stack, variable_number
-
-NOT_KNOWN = -1
-"""The digest of an object that could not be read."""
 
 
 def brings_news(stacks: Sequence[Stack], entry: int) -> bool:
