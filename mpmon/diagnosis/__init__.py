@@ -9,7 +9,7 @@
 - `history`: since when each thread and process has been unchanged; `progress`: whether running code makes progress;
 - `roles`, `snapshot_index`: the role of each process, and who holds the other end; `memo`: results reused from
   the previous round;
-- `job_state`: what each thread waits for and whether it makes progress, from those tables and the history;
+- `thread_waits`, `job_state`: what each thread waits for and whether it makes progress, from those tables and the history;
 - `edges`, `graph`: the wait-for graph: whom each thread waits for, which sets are stuck, and who blocks them; `requests` and
   `deadlocks`: what is stuck although the main program makes progress; `responsibility`: who has to move first;
 - `stuck_set`, `rules`: the cause, and the sentences for it; `parts`, `collectives`, `ahead`, `links`, `collective_seq`

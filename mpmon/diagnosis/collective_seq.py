@@ -162,8 +162,8 @@ class Numbers:
         one.
         """
         rank = self._tables.role(pid).rank
-        words = self._wait_state((pid, pid)).words
-        if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in POINT_TO_POINT:
+        called = self._wait_state((pid, pid)).operation
+        if rank is None or self._pids.get(rank) != pid or rank not in self._records or called in POINT_TO_POINT:
             # gloo does not record these, so the numbers say nothing about them.
             return None
         record, sure = self._records[rank]
@@ -172,7 +172,7 @@ class Numbers:
             return None
         group, number = waiting[0]
         operation = self._operation(pid, group, number)
-        fits = words in _GRADIENTS or operation.strip("_").split("_")[0] == words.strip("_").split("_")[0]
+        fits = called in _GRADIENTS or (bool(called) and _stem(operation) == _stem(called))
         return group, number, sure and fits
 
     def _counts(self, group: GroupProgress) -> dict[int, GroupProgress] | None:
@@ -255,6 +255,11 @@ class Numbers:
         return Mismatch(
             {call: tuple(self._pids[rank] for rank in ranks) for call, ranks in by_call.items()}, tuple(words), told
         )  # fmt: skip
+
+
+def _stem(operation: str) -> str:
+    """`all` of `all_reduce` and of `_all_gather_base`: the backends name operations otherwise than torch's functions."""
+    return operation.strip("_").split("_")[0]
 
 
 def _same(record: FlightRecord, group: GroupProgress) -> GroupProgress | None:

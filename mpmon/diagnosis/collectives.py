@@ -19,11 +19,11 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch import BACKWARD
-from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
+from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
+from mpmon.diagnosis.waits import Wait, user_lines
 from mpmon.model import Stack
 
 
@@ -71,7 +71,7 @@ def operations(stuck: StuckSet) -> dict[str, list[ThreadKey]]:
         return {}
     groups: dict[str, list[ThreadKey]] = {}
     for key in sorted(key for key in stuck.closed.core if stuck.wait_state(key).kind is Wait.COLLECTIVE):
-        groups.setdefault(stuck.wait_state(key).words, []).append(key)
+        groups.setdefault(stuck.wait_state(key).operation, []).append(key)
     return groups
 
 
@@ -241,14 +241,14 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
 
 def _meets_nobody(stuck: StuckSet, odd: Sequence[ThreadKey]) -> bool:
     """One of these ranks sends to, or receives from, a rank in a collective, while another one wants the opposite of it."""
-    words = {key: stuck.wait_state(key).words for key in stuck.closed.core}
+    calls = {key: stuck.wait_state(key).operation for key in stuck.closed.core}
     for one in odd:
         opposite = (
-            _RECEIVES if words.get(one) in _SENDS else _SENDS if words.get(one) in _RECEIVES else frozenset[str]()
+            _RECEIVES if calls.get(one) in _SENDS else _SENDS if calls.get(one) in _RECEIVES else frozenset[str]()
         )
-        asked = any(word in opposite and one in stuck.targets(key) for key, word in words.items())
+        asked = any(call in opposite and one in stuck.targets(key) for key, call in calls.items())
         if asked and not any(
-            words.get(target) in opposite for target in stuck.targets(one) if isinstance(target, tuple)
+            calls.get(target) in opposite for target in stuck.targets(one) if isinstance(target, tuple)
         ):
             return True
     return False

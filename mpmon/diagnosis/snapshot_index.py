@@ -253,7 +253,8 @@ class SnapshotIndex:
         return frozenset(row.pid for row in self.snapshot.threads if row.name.startswith(RPC_THREADS))
 
     @cached_property
-    def _in_process_group(self) -> frozenset[int]:
+    def in_process_group(self) -> frozenset[int]:
+        """Processes that are members of a process group, by the names of their threads."""
         return frozenset(row.pid for row in self.snapshot.threads if row.name in RANK_THREADS)
 
     @cached_property

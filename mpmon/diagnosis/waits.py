@@ -45,9 +45,6 @@ IDLE = frozenset({Wait.LOADER_INDEX, Wait.POOL_TASK, Wait.SERVICE})
 """Legitimately idle: there is no request."""
 
 
-ASYNCHRONOUS = "an asynchronous operation"
-"""What a rank waits for if its own code called `Work.wait()`: a collective, or a point-to-point operation."""
-
 _BY_FUNCTION: dict[str, list[WaitRow]] = {}
 for _row in WAITS:
     for _name in _row.functions:
@@ -75,6 +72,8 @@ class WaitState(msgspec.Struct, frozen=True, gc=False):
     """In the program's own terms: `next batch`, `all_reduce`, `time.sleep`."""
     frame: Frame | None = None
     """The frame that gave the meaning."""
+    operation: str = ""
+    """The operation of a process group that the thread is in, if it is in one."""
 
     @property
     def idle(self) -> bool:
@@ -102,7 +101,8 @@ def _from_frames(stack: Stack) -> WaitState | None:
         function = bare(frame.function)
         for pattern in _BY_FUNCTION.get(function, ()):
             if known_as(frame.file).endswith(pattern.file) and pattern.called in (None, called):
-                found = WaitState(pattern.kind, pattern.words or function, frame)
+                operation = pattern.operation or function if pattern.kind is Wait.COLLECTIVE else ""
+                found = WaitState(pattern.kind, pattern.words or function, frame, operation)
                 inner_wins = best and (
                     (pattern.encloses and best.kind is found.kind) or (best.kind, found.kind) in _INNER_WINS
                 )

@@ -25,7 +25,6 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.starts import start_of
 from mpmon.diagnosis.stuck_set import doing, stands_since
-from mpmon.diagnosis.waits import Wait
 from mpmon.model import Moment, Row, Stack
 from mpmon.nodes.join import Part
 from mpmon.spans import spans
@@ -192,10 +191,9 @@ def _kind(job: JobState, key: ThreadKey, *, stands: bool) -> Kind:
     meeting = _short((start.run, *start.meets)) if start else ""
     if not stands:
         return Kind(role=role, does="", meets=meeting)
-    meets = wait_state.kind is Wait.COLLECTIVE
-    group = spans(job.group_of(key)) if meets else ()
+    group = spans(job.group_of(key)) if wait_state.operation else ()
     return Kind(
-        role=role, does=_PASSING.sub("", doing(job, key))[:LONGEST], operation=wait_state.words[:LONGEST] if meets else "",
+        role=role, does=_PASSING.sub("", doing(job, key))[:LONGEST], operation=wait_state.operation[:LONGEST],
         group=group if len(group) <= MOST_SPANS else (), calls=_calls(job.stacks.get(key)), meets=meeting,
     )  # fmt: skip
 

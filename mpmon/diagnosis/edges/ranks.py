@@ -10,11 +10,11 @@ from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, W
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
+from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import called, target_of
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
-from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
+from mpmon.diagnosis.waits import Wait
 from mpmon.numerals import numeral
 from mpmon.spans import has
 
@@ -47,7 +47,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(tuple(absent), every=True, words=f"{words} with {names}")
     if edge := _with_rank_that_ended(job, key, words):
         return edge
-    if outside := job.world.awaited(job.group_of(key), words):
+    if outside := job.world.awaited(job.group_of(key), job.wait_state(key).operation):
         return WaitEdge(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
     if size is not None and not job.snapshot.elsewhere and len(ranks) < size:
         who = f"{size - len(ranks)} of {size} ranks, which do not run here"
@@ -107,11 +107,15 @@ def _with_any(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     return WaitEdge(tuple(others), words=f"{words} from any rank")
 
 
+_ONE_PEER = POINT_TO_POINT | {ASYNCHRONOUS}
+"""Operations that may be between two ranks only."""
+
+
 def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     """In a point-to-point operation with an unnamed peer: the only rank this one has ever sent anything to over gloo's
     connections, since a sender or receiver notifies its peer at once that it is ready.
     """
-    if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
+    if job.wait_state(key).operation not in _ONE_PEER:
         return None
     sent = _sent_to_ranks(job, key[0])
     asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
@@ -161,8 +165,8 @@ def _thread_there(job: JobState, key: ThreadKey, pid: int) -> ThreadKey | None:
     there = [one for one in there if job.is_of_group(key, one) is not False]
     # A thread that has run since it was found there has left it.
     there = [one for one in there if job.motion(one) is not Motion.PROGRESSING]
-    words = job.wait_state(key).words
-    return next((one for one in there if job.wait_state(one).words == words), next(iter(there), None))
+    operation = job.wait_state(key).operation
+    return next((one for one in there if job.wait_state(one).operation == operation), next(iter(there), None))
 
 
 def _only_exits(job: JobState, pid: int) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Library, Wait, waits
+from mpmon.diagnosis.libraries.rows import Library, collectives
 
 LIBRARY = Library(
     # `_InfiniteBarrier`, around what rank 0 does first or alone.
-    waits=(waits(Wait.COLLECTIVE, "fabric/utilities/distributed.py", "__call__ __exit__", "monitored_barrier"),),
+    waits=(collectives("fabric/utilities/distributed.py", "__call__ __exit__", "monitored_barrier"),),
 )

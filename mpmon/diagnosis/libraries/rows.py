@@ -118,6 +118,8 @@ class WaitRow(msgspec.Struct, frozen=True):
     """The function of the frame that it called; empty: it must be the innermost frame itself."""
     encloses: bool = False
     """It calls other waiting functions, whose names are more specific."""
+    operation: str = ""
+    """The operation of a process group that it is, if its name is not the function's."""
 
 
 class AwaitRow(msgspec.Struct, frozen=True):
@@ -238,3 +240,8 @@ def waits(
 ) -> WaitRow:
     """One row: a frame of this file in one of these functions."""
     return WaitRow(kind, file, frozenset(names.split()), words, called, encloses)
+
+
+def collectives(file: str, names: str, operation: str = "", *, encloses: bool = False) -> WaitRow:
+    """One row: each of these functions of this file is an operation of a process group, or all are one operation."""
+    return WaitRow(Wait.COLLECTIVE, file, frozenset(names.split()), operation, None, encloses, operation)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import HelperRow, Library, Wait, waits
+from mpmon.diagnosis.libraries.rows import HelperRow, Library, Wait, collectives, waits
 
 BACKWARD = "backward"
-"""The word for a backward pass, in which DistributedDataParallel and FSDP reduce gradients."""
+"""The operation of a backward pass, in which DistributedDataParallel and FSDP reduce gradients."""
 
 LIBRARY = Library(
     waits=(
         waits(Wait.JOIN_PROCESS, "torch/multiprocessing/spawn.py", "join", "its processes to exit"),
-        waits(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD, encloses=True),
+        collectives("torch/autograd/graph.py", "_engine_run_backward", BACKWARD, encloses=True),
     ),
     understood=("torch",),
     helpers=(HelperRow("shm manager", "torch_shm_manager", "torch_shm"),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Library, Wait, functions, waits
+from mpmon.diagnosis.libraries.rows import Library, Wait, collectives, functions, waits
 
 _COLLECTIVES = (
     "all_reduce all_reduce_coalesced broadcast reduce all_gather all_gather_into_tensor all_gather_single "
@@ -17,25 +17,28 @@ POINT_TO_POINT = frozenset(
 )
 """Operations between two ranks."""
 
+ASYNCHRONOUS = "an asynchronous operation"
+"""The operation of a rank whose own code called `Work.wait()`: any collective or point-to-point operation."""
+
 LIBRARY = Library(
     waits=(
         waits(Wait.DEBUGGER, "torch/distributed/_debug.py", "breakpoint", "a breakpoint"),
         waits(Wait.LAUNCHER, "torch/distributed/elastic/agent/server/api.py", "run _invoke_run", "its ranks"),
         waits(Wait.LAUNCHER, "torch/distributed/elastic/multiprocessing/api.py", "wait _poll join", "its ranks"),
         waits(Wait.RENDEZVOUS, "torch/distributed/rendezvous.py", "_create_c10d_store _env_rendezvous_handler next_rendezvous"),
-        waits(Wait.COLLECTIVE, "torch/distributed/distributed_c10d.py", "new_group"),
+        collectives("torch/distributed/distributed_c10d.py", "new_group"),
         waits(Wait.RENDEZVOUS, "torch/distributed/distributed_c10d.py", "init_process_group _new_process_group_helper "
          "_store_based_barrier", "init_process_group"),
         waits(Wait.RENDEZVOUS, "elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "the other nodes"),
         waits(Wait.RENDEZVOUS, "elastic/rendezvous/dynamic_rendezvous.py", "next_rendezvous", "the other nodes"),
         waits(Wait.RENDEZVOUS, "torch/distributed/elastic/utils/store.py", "get_all synchronize barrier store_timeout"),
-        waits(Wait.COLLECTIVE, "torch/distributed/distributed_c10d.py", _COLLECTIVES),
-        waits(Wait.COLLECTIVE, "torch/distributed/_functional_collectives.py", "wait_tensor all_reduce all_gather_tensor "
+        collectives("torch/distributed/distributed_c10d.py", _COLLECTIVES),
+        collectives("torch/distributed/_functional_collectives.py", "wait_tensor all_reduce all_gather_tensor "
          "reduce_scatter_tensor broadcast all_to_all_single"),
-        waits(Wait.COLLECTIVE, "torch/nn/parallel/distributed.py", "_sync_buffers _verify_param_shape_across_processes "
+        collectives("torch/nn/parallel/distributed.py", "_sync_buffers _verify_param_shape_across_processes "
          "_sync_module_states join forward", "DistributedDataParallel"),
-        waits(Wait.COLLECTIVE, "torch/distributed/utils.py", "_sync_params_and_buffers _verify_param_shape_across_processes"),
-        waits(Wait.COLLECTIVE, "torch/distributed/algorithms/join.py", "__exit__ notify_join_context"),
+        collectives("torch/distributed/utils.py", "_sync_params_and_buffers _verify_param_shape_across_processes"),
+        collectives("torch/distributed/algorithms/join.py", "__exit__ notify_join_context"),
     ),
     launchers=("torchrun", "torch.distributed.run", "torch.distributed.launch"),
     launches=(functions("torch/distributed/elastic/agent/server/api.py"), functions("torch/distributed/run.py")),
