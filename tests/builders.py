@@ -9,12 +9,13 @@ Moments are seconds after `START`; nothing here reads a clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from mpmon.diagnosis import History, diagnose
-from mpmon.diagnosis.findings import Diagnosis
+from mpmon.diagnosis.findings import Diagnosis, ProcessView
 from mpmon.model import (
     Blocked,
     Cgroup,
@@ -72,6 +73,12 @@ def process(pid: int = ROOT, *, parent: int = 1, name: str = "python", state: st
         rss_bytes=1 << 20, pgid=ROOT, sid=ROOT, cmdline=("python", "train.py"), environment={}, uid=1000,
     )  # fmt: skip
     return msgspec.structs.replace(row, **more)
+
+
+def view(pid: int, role: str, **more: object) -> ProcessView:
+    """What the diagnosis says of a process: its kind is its role without the number, or without the name of a child."""
+    kind = re.sub(r"^((?:sub)?process) .*|[ \d?]+$", r"\1", role)
+    return ProcessView(pid=pid, role=role, kind=kind, **more)
 
 
 def thread(

@@ -13,6 +13,7 @@ from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.waits import Wait, opens_pipe
 from mpmon.model import Stack
 
@@ -25,7 +26,6 @@ _FROM_OUTSIDE = frozenset({"stopped", "debugger"})
 _NO_ITEM = frozenset({"queue-empty", "item-lost"})
 
 _CUDA_DEVICE = "device:/dev/nvidia"
-_LOADER = "dataloader worker"
 
 
 def further_advice(job: JobState, finding: Finding) -> tuple[str, ...]:
@@ -68,13 +68,13 @@ def fork_after_cuda(job: JobState, finding: Finding) -> str | None:
 
 def more_workers_than_cpus(job: JobState, finding: Finding) -> str | None:
     """The job has more DataLoader workers than CPUs, and the finding is about one of them."""
-    about = next((row.pid for row in _all(finding) if job.role(row.pid).kind == _LOADER), None)
+    about = next((row.pid for row in _all(finding) if job.role(row.pid).kind == LOADER_WORKER), None)
     if about is None:
         return None
     host = job.processes[about].host if about in job.processes else ""
     workers = [
         pid for pid, role in job.roles.items()
-        if role.kind == _LOADER and job.is_alive(pid) and job.processes[pid].host == host
+        if role.kind == LOADER_WORKER and job.is_alive(pid) and job.processes[pid].host == host
     ]  # fmt: skip
     if len(workers) <= (cpus := available_cpus(job, host)):
         return None
@@ -199,7 +199,7 @@ ADVICE: tuple[Advice, ...] = (
 
 def _start(job: JobState, pid: int) -> str:
     """The call that starts a child by another method."""
-    if job.role(pid).kind == _LOADER:
+    if job.role(pid).kind == LOADER_WORKER:
         return 'use DataLoader(multiprocessing_context="forkserver")'
     return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
 

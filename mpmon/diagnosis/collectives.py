@@ -205,7 +205,7 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
 
 def _elsewhere(stuck: StuckSet) -> tuple[ThreadKey, ...]:
     """The main threads of ranks in the set that are in no collective."""
-    mains = (key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.job.role(key[0]).kind == "rank")
+    mains = (key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.job.role(key[0]).is_rank)
     return tuple(key for key in mains if stuck.wait_state(key).kind is not Wait.COLLECTIVE)
 
 
@@ -220,7 +220,7 @@ def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
     """The thread waits for a non-rank process of the set, which in turn waits for something that another process provides."""
     pids = [target[0] for target in stuck.targets(key) if isinstance(target, tuple)]
     return bool(pids) and all(
-        stuck.job.role(pid).kind != "rank" and stuck.wait_state((pid, pid)).kind in _FOR_OTHERS for pid in pids
+        not stuck.job.role(pid).is_rank and stuck.wait_state((pid, pid)).kind in _FOR_OTHERS for pid in pids
     )
 
 

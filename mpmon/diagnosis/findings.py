@@ -176,6 +176,8 @@ class ProcessView(Row, frozen=True, kw_only=True):
 
     pid: Pid
     role: str
+    kind: str
+    """The role without its number or name, as in `Role.kind`."""
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None

@@ -22,6 +22,7 @@ from mpmon.diagnosis.frames import innermost_user, is_user, place
 from mpmon.diagnosis.humanize import age, runs, speeds
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.rates import collective_rates, rates
 from mpmon.diagnosis.spots import Doing, Places, doing_of
@@ -181,7 +182,7 @@ def _bottleneck(
 
 def _loading(job: JobState) -> str:
     """The line of the user's code at which most loader workers were last found; empty where that varies."""
-    workers = [pid for pid in job.processes if job.role(pid).kind == "dataloader worker"]
+    workers = [pid for pid in job.processes if job.role(pid).kind == LOADER_WORKER]
     stacks = [stack for pid in workers if (stack := job.stacks.get((pid, pid)))]
     frames = (innermost_user(stack) for stack in stacks)
     lines = Counter(place(frame) for frame in frames if frame and is_user(frame.file))

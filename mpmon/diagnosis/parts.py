@@ -294,7 +294,7 @@ def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
     if stuck.wait_state().kind in TOGETHER:
         return []
     waiting = [key for key in stuck.job.blocked if key[0] == key[1] and stuck.wait_state(key).kind in TOGETHER]
-    ranks = [key for key in waiting if key[0] != stuck.root[0] and stuck.job.role(key[0]).kind == "rank"]
+    ranks = [key for key in waiting if key[0] != stuck.root[0] and stuck.job.role(key[0]).is_rank]
     return [key for key in ranks if stuck.root in stuck.graph.reached(key)]
 
 
@@ -303,7 +303,7 @@ def _serves_a_rank(stuck: StuckSet) -> bool:
     path = stuck.closed.path
     asks = path[path.index(stuck.root) - 1] if stuck.root in path[1:] else None
     outside = asks is not None and stuck.wait_state(asks).kind not in TOGETHER
-    return outside and asks is not None and stuck.job.role(asks[0]).kind == "rank"
+    return outside and asks is not None and stuck.job.role(asks[0]).is_rank
 
 
 def in_own_pool(stuck: StuckSet) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from mpmon.diagnosis.history import History, ThreadHistory, ThreadKey
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.libraries import RANK_THREADS
+from mpmon.diagnosis.libraries.torch_data import LOADER_PROCESS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.roles import HELPERS, Role, given_name, named_process
@@ -134,7 +135,7 @@ class SnapshotIndex:
         if process.forked is not None:
             return process.forked and (self.role(parent.pid).kind != "forkserver" or len(self.threads(parent.pid)) > 1)
         spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
-        return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
+        return not spawned and (process.cmdline == parent.cmdline or process.name == LOADER_PROCESS)
 
     @cached_property
     def remembered(self) -> dict[int, KnownChild]:
@@ -450,7 +451,7 @@ class SnapshotIndex:
 
 
 def _ranks(roles: Mapping[int, Role]) -> list[int]:
-    return [pid for pid, role in roles.items() if role.kind == "rank"]
+    return [pid for pid, role in roles.items() if role.is_rank]
 
 
 def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:

@@ -216,7 +216,7 @@ def _for_work(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState
     """A rank's main thread is in torch's `Work.wait()`: its C frames say so, or it is in a native wait that is not a
     Python lock.
     """
-    in_group = key[0] == key[1] and key[0] in index.in_process_group and index.role(key[0]).kind == "rank"
+    in_group = key[0] == key[1] and key[0] in index.in_process_group and index.role(key[0]).is_rank
     fact = index.native_facts.get(key)
     named = fact is not None and fact.is_surely(Sort.RANKS)
     is_work = in_group and (named or (index.asks_for_work(key) and index.is_native(key)))

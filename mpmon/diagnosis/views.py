@@ -79,8 +79,9 @@ def _last(job: JobState) -> Iterator[ProcessView]:
         role = job.history.last_roles.get(row.pid)
         if role and row.pid not in job.processes and job.now - row.seen_at <= LAST_S:
             yield ProcessView(
-                pid=row.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
-                parent=role.parent if role.parent is not None else row.process.ppid, target_known=role.target_known,
+                pid=row.pid, role=role.name, kind=role.kind, rank=role.rank, local_rank=role.local_rank,
+                world_size=role.world_size, parent=role.parent if role.parent is not None else row.process.ppid,
+                target_known=role.target_known,
                 does=death(job, row.pid).how, mood="dead",
             )  # fmt: skip
 
@@ -114,7 +115,7 @@ def _view(job: JobState, graph: Graph, suspects: set[int], process: Process) -> 
     key = (process.pid, process.pid)
     mood = _mood(job, graph, process, suspects)
     return ProcessView(
-        pid=process.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
+        pid=process.pid, role=role.name, kind=role.kind, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
         parent=role.parent if role.parent is not None else process.ppid if process.ppid in job.processes else None,
         target_known=role.target_known,
         cpu_percent=_cpu_percent(job, process), does=_does(job, process, mood), mood=mood,

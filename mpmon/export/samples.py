@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.brief import brief, job_id, plain
-from mpmon.diagnosis.findings import Observation, ProcessView, TrendPoint, Verdict
+from mpmon.diagnosis.findings import Observation, TrendPoint, Verdict
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.rates import taken
+from mpmon.diagnosis.roles.role import MAIN, RANK
 
 MOST_RANKS = 1024
 """The number of ranks with their own series; these are the first ones."""
@@ -90,12 +91,8 @@ def _of_job(family: Family, job: str) -> Family:
 def _heads(observation: Observation) -> dict[int, str]:
     """Ranks by pid; in a job without ranks the main program, whose rank is empty."""
     views = observation.diagnosis.processes
-    found = {view.pid: str(view.rank) for view in views if _is_rank(view)}
-    return dict(list(found.items())[:MOST_RANKS]) or {view.pid: "" for view in views if view.role == "main"}
-
-
-def _is_rank(view: ProcessView) -> bool:
-    return view.rank is not None and view.role.startswith("rank ")
+    found = {view.pid: str(view.rank) for view in views if view.rank is not None and view.kind == RANK}
+    return dict(list(found.items())[:MOST_RANKS]) or {view.pid: "" for view in views if view.kind == MAIN}
 
 
 def _verdict(observation: Observation) -> Family:

@@ -311,7 +311,7 @@ class _Seen(NamedTuple):
 
 def _read(history: History, snapshot: Snapshot) -> tuple[int, ...]:
     """The processes that must be readable: the ranks; in a job without ranks, all Python processes."""
-    ranks = tuple(pid for pid, role in history.roles.items() if role.kind == "rank")
+    ranks = tuple(pid for pid, role in history.roles.items() if role.is_rank)
     return ranks or tuple(row.pid for row in snapshot.processes if is_python(row))
 
 

@@ -32,7 +32,7 @@ ODD = 2
 def choose(whole: Digest, figures: Mapping[int, Figures] | None = None) -> Spans:
     """The machines to query, by number; `figures` are what they report about themselves."""
     chosen: Spans = ()
-    if len({row.kind for row in whole if row.kind.role == "rank"}) < 2:
+    if len({row.kind for row in whole if row.kind.is_rank}) < 2:
         odd = dict.fromkeys(row.machine for row in differences(figures or {}))
         chosen = spans(list(odd)[:ODD])
     for row in sorted(whole, key=_urgency):
@@ -51,7 +51,7 @@ def elsewhere(whole: Digest, here: Spans, names: Sequence[str] = (), asked: Span
     """What is known of the unobserved ranks, given the observed ones; also where they run, by the names of all machines
     except those queried.
     """
-    rows = ((row, without(row.ranks, here)) for row in whole if row.kind.role == "rank")
+    rows = ((row, without(row.ranks, here)) for row in whole if row.kind.is_rank)
     found = ((_row(row, left, here), without(row.nodes, asked)) for row, left in rows if left)
     return tuple(msgspec.structs.replace(row, **_where(nodes, names)) for row, nodes in found)
 
@@ -106,7 +106,7 @@ class Picks:
 
     def elsewhere(self, here: Iterable[int]) -> tuple[Elsewhere, ...]:
         """What is known of the ranks of all machines whose facts are not at hand."""
-        asked, kinds = tuple(here), {row.kind for row in self._whole if row.kind.role == "rank"}
+        asked, kinds = tuple(here), {row.kind for row in self._whole if row.kind.is_rank}
         ranks = union(*(row.ranks for number in asked for row in self._rows.get(number, ()) if row.kind in kinds))
         return elsewhere(self._whole, ranks, self._names, spans(asked))
 
@@ -127,4 +127,4 @@ def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
 
 def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
     """Small classes first, ranks before other roles; classes that make progress explain nothing."""
-    return count(row.nodes) if row.kind.does else 1 << 62, row.kind.role != "rank", count(row.ranks), row.first
+    return count(row.nodes) if row.kind.does else 1 << 62, not row.kind.is_rank, count(row.ranks), row.first

@@ -23,6 +23,7 @@ from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.roles.role import RANK
 from mpmon.diagnosis.starts import start_of
 from mpmon.diagnosis.stuck_set import doing, stands_since
 from mpmon.model import Moment, Row, Stack
@@ -69,6 +70,11 @@ class Kind(Row, frozen=True, kw_only=True, order=True):
     meets: _Words = ""
     """A digest of the rendezvous and world size of the job start they belong to, if torchrun started it."""
 
+    @property
+    def is_rank(self) -> bool:
+        """They are ranks, rather than processes that work for a rank."""
+        return self.role == RANK
+
 
 class Class(Row, frozen=True, kw_only=True):
     """Processes that do the same."""
@@ -106,14 +112,14 @@ def digest(history: History, node: int) -> Digest:
 def _few(found: Digest) -> Digest:
     if len(found) <= MOST_CLASSES:
         return found
-    most = sorted(found, key=lambda row: (row.kind.role != "rank", -len(row.ranks), row.kind))
+    most = sorted(found, key=lambda row: (not row.kind.is_rank, -len(row.ranks), row.kind))
     kept, others = most[: MOST_CLASSES - 2], most[MOST_CLASSES - 2 :]
     return union(kept, *((msgspec.structs.replace(row, kind=_various(row)),) for row in others))
 
 
 def _various(row: Class) -> Kind:
     """The merged kind of excess classes."""
-    return Kind(role="rank" if row.kind.role == "rank" else "various", does="various", meets=row.kind.meets)
+    return Kind(role=RANK if row.kind.is_rank else "various", does="various", meets=row.kind.meets)
 
 
 def union(*digests: Iterable[Class]) -> Digest:
@@ -173,9 +179,9 @@ def _class(job: JobState, pid: int, node: int) -> Class | None:
     role, key = job.role(pid), (pid, pid)
     if role.rank is None or role.rank >= MOST_RANK or not job.is_alive(pid):
         return None
-    if role.kind != "rank" and job.wait_state(key).idle:
+    if not role.is_rank and job.wait_state(key).idle:
         return None
-    if job.is_of_earlier_start(pid if role.kind == "rank" or role.parent is None else role.parent):
+    if job.is_of_earlier_start(pid if role.is_rank or role.parent is None else role.parent):
         return None
     start = start_of(job.processes[pid])
     since = None if job.motion(key) in _MOVES else stands_since(job, key)

@@ -492,7 +492,7 @@ def _state(node: NodeState) -> str:
 
 
 def _ranks(node: NodeState) -> Spans:
-    return union(*(row.ranks for row in node.classes if row.kind.role == "rank"))
+    return union(*(row.ranks for row in node.classes if row.kind.is_rank))
 
 
 def names(nodes: list[NodeState]) -> str:

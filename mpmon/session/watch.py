@@ -61,7 +61,7 @@ class Observer:
     @property
     def ranks(self) -> list[int]:
         """Pids of the ranks in the last snapshot."""
-        return [pid for pid, role in self._history.roles.items() if role.kind == "rank"]
+        return [pid for pid, role in self._history.roles.items() if role.is_rank]
 
     def _judged(self, snapshot: Snapshot) -> tuple[History, Diagnosis]:
         if self._foreseen and self._foreseen[0].snapshot is snapshot:

@@ -15,6 +15,7 @@ from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.rates import Rates, Teller, collective_rates, rates
+from mpmon.diagnosis.roles.role import RANK
 from mpmon.model import LATE
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Scene:
         said = {v.pid: v for v in self.diagnosis.processes}
         for process in self.snapshot.processes:
             if process.pid not in said:
-                said[process.pid] = ProcessView(pid=process.pid, role=process.name, parent=process.ppid)
+                said[process.pid] = ProcessView(pid=process.pid, role=process.name, kind="other", parent=process.ppid)
         return said
 
     @cached_property
@@ -285,6 +286,10 @@ class Scene:
         """The role of a process, or its pid when nothing is known of it."""
         view = self.views.get(pid)
         return view.role if view else f"process {self.hosts.pid(pid)}"
+
+    def is_rank(self, pid: int) -> bool:
+        """The process is a rank itself, rather than one that works for a rank."""
+        return pid in self.views and self.views[pid].kind == RANK
 
     def who(self, pid: int) -> str:
         """A process by role and pid: "rank 1 (4102)"."""

@@ -19,21 +19,21 @@ from mpmon.diagnosis.findings import (
     Verdict,
 )
 from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, KnownChild, ProbeReport, Process, Snapshot, Unknown, Xid
-from tests.builders import ROOT, START, process, snapshot
+from tests.builders import ROOT, START, process, snapshot, view
 
 QUIET = Diagnosis(verdict=Verdict.UNKNOWN)
 
 
 def rank(number: int, pid: int, **more: object) -> tuple[Process, ProcessView]:
-    return process(pid, parent=ROOT, **more), ProcessView(pid=pid, role=f"rank {number}", rank=number, parent=ROOT)
+    return process(pid, parent=ROOT, **more), view(pid, f"rank {number}", rank=number, parent=ROOT)
 
 
 def nobody(pid: int, role: str = "process ?", **more: object) -> tuple[Process, ProcessView]:
-    view = ProcessView(pid=pid, role=role, parent=ROOT, target_known=not role.startswith("process "))
-    return process(pid, parent=ROOT, **more), view
+    shown = view(pid, role, parent=ROOT, target_known=not role.startswith("process "))
+    return process(pid, parent=ROOT, **more), shown
 
 
-LAUNCHER = process(), ProcessView(pid=ROOT, role="launcher")
+LAUNCHER = process(), view(ROOT, "launcher")
 
 Round = tuple[Snapshot, Diagnosis]
 

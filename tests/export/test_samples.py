@@ -14,7 +14,6 @@ from mpmon.diagnosis.findings import (
     Finding,
     Observation,
     Place,
-    ProcessView,
     Remark,
     Suspect,
     TrendPoint,
@@ -25,7 +24,7 @@ from mpmon.export.samples import MOST_RANKS, Family, Samples
 from mpmon.model import Process, QueueRecord
 from mpmon.session.watch import ReplayWatch
 from tests.alarm.test_hangs import HOSTILE
-from tests.builders import ROOT, START, gpu, on_gpu, process, snapshot
+from tests.builders import ROOT, START, gpu, on_gpu, process, snapshot, view
 from tests.nodes.recorded import last, recordings
 from tests.session.hanging import record
 
@@ -37,7 +36,7 @@ def ranks(count: int) -> list[Process]:
 def observation(*rows: Process, at: float = 10.0, verdict: Verdict = Verdict.HUNG, **more: object) -> Observation:
     """Ranks on a GPU each, the first of which stands."""
     views = tuple(
-        ProcessView(pid=row.pid, role=f"rank {number}", rank=number, still_since=None if number else START + 4.0)
+        view(row.pid, f"rank {number}", rank=number, still_since=None if number else START + 4.0)
         for number, row in enumerate(rows)
     )
     devices = [each for number, row in enumerate(rows[:8]) for each in (gpu(number), on_gpu(row.pid, number))]

@@ -25,6 +25,7 @@ from mpmon.model import (
     Unknown,
 )
 from mpmon.snapshot_buffer import SnapshotBuffer
+from tests.builders import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -278,9 +279,9 @@ def ended(*, now: float = NOW) -> Observation:
         ),
     )
     views = tuple(
-        ProcessView(
-            pid=pid,
-            role=role,
+        view(
+            pid,
+            role,
             parent=4100 if pid > 4100 else None,
             mood="dead",
             does=f"ended with exit status {code}",
@@ -317,11 +318,11 @@ def healthy(*, now: float = NOW, cpu: float = 97.0, gpus: bool = True) -> Observ
         ),
     )
     views = (
-        ProcessView(pid=4200, role="launcher", mood="idle", does="waits for its ranks"),
+        view(4200, "launcher", mood="idle", does="waits for its ranks"),
         *(
-            ProcessView(
-                pid=pid,
-                role=f"rank {n}",
+            view(
+                pid,
+                f"rank {n}",
                 rank=n,
                 world_size=2,
                 parent=4200,
@@ -342,9 +343,9 @@ def many(count: int, *, now: float = NOW, busy: int = 0) -> Observation:
     pids = range(5000, 5000 + count)
     rows = tuple(process(pid, ppid=5000 if pid > 5000 else 1) for pid in pids)
     views = tuple(
-        ProcessView(
-            pid=pid,
-            role=f"dataloader worker {pid - 5000}" if pid > 5000 else "main",
+        view(
+            pid,
+            f"dataloader worker {pid - 5000}" if pid > 5000 else "main",
             parent=5000 if pid > 5000 else None,
             cpu_percent=(now * 7) % 90 if pid - 5000 < busy else 0.0,
             does="waits for work",

@@ -22,6 +22,7 @@ from mpmon.diagnosis.findings import (
     Waiter,
 )
 from mpmon.model import Gpu, GpuProcess, MigInstance, ProbeReport, Snapshot, Xid
+from tests.builders import view
 from tests.tui.fakes import NOW, frame, process, stack
 
 if TYPE_CHECKING:
@@ -125,13 +126,13 @@ def job(
 def rank_views(ranks: int, diagnosis: Diagnosis) -> tuple[ProcessView, ...]:
     suspects = {suspect.pid for finding in diagnosis.findings for suspect in finding.suspects}
     waits = {waiter.pid: waiter.waits_for for finding in diagnosis.findings for waiter in finding.waiters}
-    launcher = ProcessView(pid=LAUNCHER, role="launcher", mood="idle", does="waits for its ranks", cpu_percent=0.0)
+    launcher = view(LAUNCHER, "launcher", mood="idle", does="waits for its ranks", cpu_percent=0.0)
     return (
         launcher,
         *(
-            ProcessView(
-                pid=pid,
-                role=f"rank {rank}",
+            view(
+                pid,
+                f"rank {rank}",
                 rank=rank,
                 local_rank=rank,
                 world_size=ranks,

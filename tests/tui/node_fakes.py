@@ -16,6 +16,7 @@ from mpmon.diagnosis.findings import (
     Waiter,
 )
 from mpmon.model import Snapshot
+from tests.builders import view
 from tests.tui.fakes import NOW, TORCH, WORKER_LOOP, frame, observe, process, stack
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def node(*, hung: bool) -> Observation:
 
 
 def _views(*, hung: bool) -> tuple[ProcessView, ...]:
-    views = [ProcessView(pid=LAUNCHER, role="launcher", mood="waiting", does="waits for its ranks")]
+    views = [view(LAUNCHER, "launcher", mood="waiting", does="waits for its ranks")]
     for rank, pid in enumerate(RANKS):
         does = (BATCH if pid == RANKS[6] else REDUCE) if hung else f"running in step() at train.py:{40 + rank % 2}"
         mood = "waiting" if hung else "working"
@@ -89,8 +90,7 @@ def _views(*, hung: bool) -> tuple[ProcessView, ...]:
 
 def _view(pid: int, role: str, parent: int, does: str, mood: str, *, cpu: float) -> ProcessView:
     rank = (pid - RANKS[0]) // 10
-    return ProcessView(
-        pid=pid, role=role, rank=rank, local_rank=rank, world_size=8, parent=parent, does=does, mood=mood,
+    return view(pid, role, rank=rank, local_rank=rank, world_size=8, parent=parent, does=does, mood=mood,
         cpu_percent=cpu, still_since=NOW - 252,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from mpmon.diagnosis.findings import Diagnosis, ProcessView, Verdict
+from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import (
     Blocked,
     Cgroup,
@@ -25,6 +25,7 @@ from mpmon.model import (
 from mpmon.tui.describe.details import details
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
+from tests.builders import view
 from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack, with_tables
 from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
@@ -123,11 +124,9 @@ def rank() -> Observation:
         ),
     )
     views = (
-        ProcessView(
-            pid=RANK, role="rank 1", rank=1, local_rank=1, world_size=4, mood="waiting", does="waits for a lock"
-        ),
-        ProcessView(pid=PEER, role="rank 2", rank=2),
-        ProcessView(pid=WORKER, role="dataloader worker 0", rank=1, parent=RANK),
+        view(RANK, "rank 1", rank=1, local_rank=1, world_size=4, mood="waiting", does="waits for a lock"),
+        view(PEER, "rank 2", rank=2),
+        view(WORKER, "dataloader worker 0", rank=1, parent=RANK),
     )
     return observe(snapshot, Diagnosis(verdict=Verdict.HEALTHY, processes=views))
 

@@ -13,6 +13,7 @@ from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui.scene import Scene
 from mpmon.tui.tables.process_rows import Rows
 from mpmon.tui.tables.tree import TROUBLE, Branch, Fold, Folding, Wish, fitting, tree
+from tests.builders import view
 from tests.tui.fakes import FakeWatch, hung, many, with_views
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, WORKERS, node
 from tests.tui.screens import SIZES, check_golden, draw, play, settle, shows
@@ -45,16 +46,16 @@ def test_workers_that_are_alike_share_a_line_first() -> None:
 
 @pytest.mark.parametrize("role", ["rank {}", "rank ?"])
 def test_ranks_are_no_leaves_though_nobody_works_for_them(role: str) -> None:
-    ranks = {n: ProcessView(pid=n, role=role.format(n - 2), parent=1) for n in range(2, 18)}
-    found = fitting({1: ProcessView(pid=1, role="launcher")} | ranks, Folding(room=10))
+    ranks = {n: view(n, role.format(n - 2), parent=1) for n in range(2, 18)}
+    found = fitting({1: view(1, "launcher")} | ranks, Folding(room=10))
 
     assert len(found) == 17
 
 
 @pytest.mark.parametrize("name", ["process Worker-{}", "process Process-1:{}"])
 def test_processes_that_their_program_numbered_share_a_line_as_workers_do(name: str) -> None:
-    workers = {n: ProcessView(pid=n, role=name.format(n - 1), parent=1) for n in range(2, 18)}
-    found = fitting({1: ProcessView(pid=1, role="main")} | workers, Folding(room=10))
+    workers = {n: view(n, name.format(n - 1), parent=1) for n in range(2, 18)}
+    found = fitting({1: view(1, "main")} | workers, Folding(room=10))
     assert [branch.members for branch in found] == [(), tuple(range(2, 18))]
 
 
@@ -112,9 +113,9 @@ def families(draw: st.DrawFn) -> Mapping[int, ProcessView]:
     """Processes below each other in any way, in circles too."""
     count = draw(st.integers(1, 14))
     return {
-        pid: ProcessView(
-            pid=pid,
-            role=draw(ROLES).format(pid),
+        pid: view(
+            pid,
+            draw(ROLES).format(pid),
             parent=draw(st.one_of(st.none(), st.integers(1, count + 1))),
             mood=draw(st.sampled_from(["idle", "waiting", "dead"])),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mpmon.diagnosis.findings import Diagnosis, ProcessView, Verdict
+from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import Snapshot
 from mpmon.probes.files import Proc
 from mpmon.probes.identity import Identity
@@ -16,6 +16,7 @@ from mpmon.signals import SignalSender
 from mpmon.tui.describe.signals import in_order, notes
 from mpmon.tui.keys import APP_KEYS, MAIN_KEYS
 from mpmon.tui.scene import Scene
+from tests.builders import view
 from tests.sleepers import DEAF, row, sleeper
 from tests.tui.fakes import NOW, FakeWatch, observe
 from tests.tui.node_fakes import LAUNCHER, RANKS, node
@@ -38,7 +39,7 @@ def job(*processes: Process) -> Observation:
     """Ranks that are real processes, the first of them the root."""
     root = processes[0]
     views = tuple(
-        ProcessView(pid=p.pid, role=f"rank {n}", rank=n, parent=root.pid if n else None, mood="waiting")
+        view(p.pid, f"rank {n}", rank=n, parent=root.pid if n else None, mood="waiting")
         for n, p in enumerate(processes)
     )
     snapshot = Snapshot(taken_at=NOW, root_pid=root.pid, root_start_time=root.start_time, processes=processes)

@@ -18,6 +18,7 @@ from mpmon.tui.scene import Scene
 from mpmon.tui.tables.process_columns import plan
 from mpmon.tui.tables.process_rows import Rows
 from mpmon.tui.tables.tree import Branch, Folding, Layout, natural, tree
+from tests.builders import view
 from tests.tui.fakes import NOW, frame, hung, stack, with_tables
 
 
@@ -224,7 +225,7 @@ def test_a_row_is_the_same_object_until_something_of_it_changes() -> None:
 def views(**parents: int | None) -> dict[int, ProcessView]:
     """Processes by role; the pid is the number at the end of the role."""
     found = [(int(role.rpartition("_")[2]), role, parent) for role, parent in parents.items()]
-    return {pid: ProcessView(pid=pid, role=role, parent=parent) for pid, role, parent in found}
+    return {pid: view(pid, role, parent=parent) for pid, role, parent in found}
 
 
 def test_tree_draws_branches_in_natural_order() -> None:

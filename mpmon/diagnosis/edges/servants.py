@@ -16,14 +16,13 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.loops import ENDS_OF_TASKS, THREAD
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
 from mpmon.diagnosis.waits import POOL_TASKS, Wait, context
-
-_LOADER = "dataloader worker"
 
 
 def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -42,7 +41,7 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if busy:
         names = job.names(dict.fromkeys(pid for pid, _ in busy))
         return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(job, workers))
-    gone = gone_children(job, key[0], {_LOADER})
+    gone = gone_children(job, key[0], {LOADER_WORKER})
     if gone:
         return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers and (started := [(pid, pid) for pid in job.helpmates(key[0])]):
@@ -81,7 +80,7 @@ def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitE
 
 def _loader_workers(job: JobState, key: ThreadKey) -> list[int]:
     """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
-    workers = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind == _LOADER]
+    workers = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind == LOADER_WORKER]
     pipes = {item.id for item in job.waits_on(key) if item.kind == "pipe"}
     return [pid for pid in workers if pipes & job.held_by.get(pid, frozenset())] or workers
 

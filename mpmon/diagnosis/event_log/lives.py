@@ -15,13 +15,14 @@ from mpmon.diagnosis.edges.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.memo import others
+from mpmon.diagnosis.roles.role import MAIN, RANK
 from mpmon.model import PIDS_OF_A_HOST, Process, Snapshot
 
 SETTLES_S = 3.0
 """After this time a process is reported even if its role is still vague."""
 
-VAGUE = ("rank ?", "subprocess", "other", "main")
-"""Prefixes of roles that a later sample may refine; so are roles of children whose function is not known."""
+VAGUE = frozenset({"subprocess", "other", MAIN})
+"""Kinds that a later sample may refine; so are ranks without a number, and children whose function is not known."""
 
 NOT_SEEN = "ended (how was not observed)"
 
@@ -37,10 +38,12 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
     pid: int
     role: str
+    kind: str
     parent: int | None
     first_at: float
     told: bool
-    target_known: bool = True
+    vague: bool = False
+    """A later sample may show it to be something else."""
     ended: bool = False
     """Its end was reported."""
 
@@ -89,7 +92,7 @@ class Lives:
             view = views.get(row.pid)
             new._known[row.key] = _updated(before.get(row.key), row, view, snapshot.taken_at, first=first)
         ends = [*_zombies(snapshot, new._known), *_vanished(snapshot, before, new._known)]
-        ranks = {end.who.role for end in ends if end.who.role.startswith("rank ")}
+        ranks = {end.who.role for end in ends if end.who.kind == RANK}
         new._last_ranks = self._last_ranks | ranks if len(self._last_ranks) < MOST_RANKS else self._last_ranks
         born = [who for who in new._known.values() if _is_news(who, snapshot.taken_at)]
         for key, who in new._known.items() if born or ends else ():
@@ -112,22 +115,20 @@ def _says_the_same(before: _Seen, now: _Seen) -> bool:
 
 
 def _updated(known: Known | None, process: Process, view: ProcessView | None, now: float, *, first: bool) -> Known:
-    role, parent = (view.role, view.parent) if view else ("subprocess", process.ppid)
-    if role == "subprocess":
-        role = f"subprocess {process.name}"
-    target_known = view is None or view.target_known
+    view = view or ProcessView(pid=process.pid, role="subprocess", kind="subprocess", parent=process.ppid)
+    role = f"subprocess {process.name}" if view.role == "subprocess" else view.role
+    vague = not view.target_known or view.kind in VAGUE or (view.kind == RANK and view.rank is None)
     if known is None:
         # Processes found when mpmon starts did not start now, and zombies found then did not end now.
         ended = first and process.ended
-        return Known(process.pid, role, parent, now, told=first, target_known=target_known, ended=ended)
-    if (known.role, known.target_known) == (role, target_known):
+        return Known(process.pid, role, view.kind, view.parent, now, told=first, vague=vague, ended=ended)
+    if (known.role, known.vague) == (role, vague):
         return known
-    return msgspec.structs.replace(known, role=role, parent=parent, target_known=target_known)
+    return msgspec.structs.replace(known, role=role, kind=view.kind, parent=view.parent, vague=vague)
 
 
 def _is_news(who: Known, now: float) -> bool:
-    is_vague = not who.target_known or who.role.startswith(VAGUE)
-    return not who.told and not who.ended and (not is_vague or now - who.first_at >= SETTLES_S)
+    return not who.told and not who.ended and (not who.vague or now - who.first_at >= SETTLES_S)
 
 
 def _told(who: Known, born: set[int], ended: set[int]) -> Known:
@@ -169,13 +170,13 @@ def _end(who: Known, code: int | None) -> End:
 def _births(born: list[Known], last_ranks: frozenset[str], at: float) -> Iterator[Event]:
     for again in (False, True):
         those = [who for who in born if (who.role in last_ranks) == again]
-        for group in _groups(those, lambda who: (_kind(who.role), who.parent)):
+        for group in _groups(those, lambda who: (who.kind, who.parent)):
             said = f"{_names(group)} started{' again' if again else ''} ({_pids(group)})"
             yield _event("restarted" if again else "born", said, group, at)
 
 
 def _ends(ends: list[End], at: float) -> Iterator[Event]:
-    for group in _groups(ends, lambda end: (_kind(end.who.role), end.who.parent, end.how, end.who.told)):
+    for group in _groups(ends, lambda end: (end.who.kind, end.who.parent, end.how, end.who.told)):
         whose = [end.who for end in group]
         came = "" if group[0].who.told else "started and "
         how = group[0].how
@@ -198,11 +199,6 @@ def _groups(rows: list[T], alike: Callable[[T], object]) -> list[list[T]]:
 
 def _event(kind: str, said: str, group: list[Known], at: float, *, bad: bool = False) -> Event:
     return Event(at=at, kind=kind, summary=said, pids=tuple(who.pid for who in group), bad=bad)
-
-
-def _kind(role: str) -> str:
-    """The role without its number or name."""
-    return role.partition(" ")[0] if role.startswith(("process ", "subprocess ")) else role.rstrip("0123456789? ")
 
 
 def _names(group: list[Known]) -> str:

@@ -225,9 +225,9 @@ class Gpus:
         """`rank 3`, `ranks 0 and 4-7`, `main (pid 41)`."""
         pids = list(heads)
         numbers = sorted(
-            role.rank for pid in pids if (role := self._tables.role(pid)).kind == "rank" and role.rank is not None
+            role.rank for pid in pids if (role := self._tables.role(pid)).is_rank and role.rank is not None
         )
-        unnumbered = [pid for pid in pids if (role := self._tables.role(pid)).kind != "rank" or role.rank is None]
+        unnumbered = [pid for pid in pids if not (role := self._tables.role(pid)).is_rank or role.rank is None]
         ranks = [f"rank{'s' if len(numbers) > 1 else ''} {runs(numbers)}"] if numbers else []
         return several([*ranks, *(f"{self._tables.role(pid).name} (pid {pid})" for pid in unnumbered)])
 

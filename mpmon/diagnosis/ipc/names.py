@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.views import QueueView
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.model import QueueRecord
 
-LOADER, POOL = "dataloader worker", "pool worker"
+POOL = "pool worker"
 
 RESULTS = "loader result queue"
 """The part of a queue from which a trainer takes its batches."""
@@ -37,9 +38,9 @@ def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...],
 
     Those of a DataLoader have no bound; it puts no more into them than its prefetch factor allows.
     """
-    if len(consumers) == 1 and _all_are(ground, LOADER, consumers) and not bounded:
+    if len(consumers) == 1 and _all_are(ground, LOADER_WORKER, consumers) and not bounded:
         return f"loader index queue {ground.role(consumers[0]).name.rpartition(' ')[2]}"
-    if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers) and not bounded:
+    if _all_are(ground, LOADER_WORKER, producers) and _serve(ground, producers, consumers) and not bounded:
         return RESULTS
     if _all_are(ground, POOL, consumers):
         return "pool task queue"

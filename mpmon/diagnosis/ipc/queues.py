@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.ipc.ground import Ground
-from mpmon.diagnosis.ipc.names import LOADER, RESULTS, name_of, part
+from mpmon.diagnosis.ipc.names import RESULTS, name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.model import Blocked, QueueRecord, QueueState, Stack
 from mpmon.numerals import numeral
 
@@ -88,7 +89,7 @@ class _Joined:
             return None
         workers = set(self._with_end(to_put=True)) - {*consumers}
         serve = (self._ground.role(pid) for pid in workers)
-        if not all(role.kind == LOADER and role.parent == consumers[0] for role in serve):
+        if not all(role.kind == LOADER_WORKER and role.parent == consumers[0] for role in serve):
             return None
         others = {row.object for row in self._ground.snapshot.queues if row.getters == consumers} - {self._name}
         sharers = {row.pid for name in others for row in self._ground.holders.get(name, ())}

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from mpmon.diagnosis.libraries.rows import Context, Library, Wait, WorkerRow, functions, waits
 
+LOADER_WORKER = "dataloader worker"
+"""The kind of a DataLoader's worker."""
+
+LOADER_PROCESS = "pt_data_worker"
+"""The name that torch gives the process of such a worker, proc_pid_comm(5)."""
+
 LIBRARY = Library(
     waits=(
         waits(Wait.LOADER_BATCH, "torch/utils/data/dataloader.py", "_try_get_data _get_data", "next batch"),
@@ -16,8 +22,8 @@ LIBRARY = Library(
     ),
     workers=(
         WorkerRow(
-            "dataloader worker", functions("torch/utils/data/_utils/worker.py", "_worker_loop"), "worker_id",
-            "pt_data_worker", of_pool=False,
+            LOADER_WORKER, functions("torch/utils/data/_utils/worker.py", "_worker_loop"), "worker_id", LOADER_PROCESS,
+            of_pool=False,
         ),
     ),
 )  # fmt: skip

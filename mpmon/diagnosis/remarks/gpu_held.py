@@ -19,6 +19,7 @@ from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import device_of, is_named
 from mpmon.diagnosis.humanize import several, size
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries.torch_data import LOADER_PROCESS
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.model import Gpu, GpuProcess, Process
 
@@ -85,7 +86,7 @@ def _orphan(job: JobState, process: Process) -> _Orphan | None:
     if job.now - _alone_since(job, parent) < GONE_S:
         return None
     rows = tuple(row for row in job.gpus.contexts if row.pid == process.pid)
-    forked = process.forked or (process.forked is None and process.name == "pt_data_worker")
+    forked = process.forked or (process.forked is None and process.name == LOADER_PROCESS)
     devices = job.gpus.opened.get(process.pid, ()) if forked and not rows else ()
     return _Orphan(process, parent, rows, devices)
 

@@ -37,10 +37,10 @@ def remarks(job: JobState) -> Iterator[Remark]:
     strays: dict[Device, list[tuple[int, Share]]] = defaultdict(list)
     for head, own in job.gpus.own.items():
         for share in job.gpus.use[head] if len(job.gpus.devices[head]) > 1 else ():
-            if share.device != own and job.role(head).kind == "rank" and _is_small(job, head, share):
+            if share.device != own and job.role(head).is_rank and _is_small(job, head, share):
                 strays[share.device].append((head, share))
     for device, found in strays.items():
-        owners = [head for head in job.gpus.owners.get(device, ()) if job.role(head).kind == "rank"]
+        owners = [head for head in job.gpus.owners.get(device, ()) if job.role(head).is_rank]
         if owners or len(found) > 1:
             yield _remark(job, device, found, owners)
 

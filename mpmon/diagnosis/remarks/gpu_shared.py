@@ -29,9 +29,7 @@ _ADVICE = (
 def remarks(job: JobState) -> Iterator[Remark]:
     """One for each device, or MIG instance, that is the own one of several ranks."""
     for device, heads in job.gpus.owners.items():
-        ranks = sorted(
-            (head for head in heads if job.role(head).kind == "rank"), key=lambda head: job.role(head).rank or 0
-        )
+        ranks = sorted((head for head in heads if job.role(head).is_rank), key=lambda head: job.role(head).rank or 0)
         undivided = device[1] is None and job.gpus.is_divided(device[0])
         if len(ranks) > 1 and not undivided:
             yield _remark(job, device, ranks)

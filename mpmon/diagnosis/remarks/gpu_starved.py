@@ -21,6 +21,7 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.humanize import age, between, several
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.waits import Wait
@@ -103,7 +104,7 @@ def _loading(samples: tuple[Sample, ...]) -> frozenset[float]:
 
 def _workers(job: JobState, head: int) -> list[int]:
     pids = job.clients.get(head, ())
-    return [pid for pid in pids if job.role(pid).kind == "dataloader worker" and job.is_alive(pid)]
+    return [pid for pid in pids if job.role(pid).kind == LOADER_WORKER and job.is_alive(pid)]
 
 
 def _evidence(job: JobState, starved: _Starved) -> Iterator[str]:

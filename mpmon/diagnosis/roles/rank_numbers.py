@@ -15,7 +15,7 @@ def numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: M
     without a number gets the last number (Lightning starts the others from rank 0 itself, which has no variables).
     Else, as a guess, by their place among the ranks that one process started.
     """
-    ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].kind == "rank"}
+    ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].is_rank}
     size = max((role.world_size or 0 for role in ranks.values()), default=0)
     numbers = {
         pid: number for pid, role in ranks.items()
@@ -39,7 +39,7 @@ def _guessed_ranks(
     pids: Sequence[int], alive: Sequence[Process], ranks: Mapping[int, Role], known: Mapping[int, Role]
 ) -> dict[int, Role]:
     """By place among the ranks of one parent; unchanged if no rank was added since."""
-    before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.kind == "rank"}
+    before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.is_rank}
     if len(before) == len(pids):
         return before
     if len({ranks[pid].parent for pid in pids}) > 1:

@@ -12,7 +12,7 @@ from mpmon.diagnosis.libraries import LAUNCHERS, LAUNCHES, RANK_THREADS
 from mpmon.diagnosis.libraries.rows import HelperRow
 from mpmon.diagnosis.roles.names import PROCESS_FILE, named_process, target_of
 from mpmon.diagnosis.roles.programs import SHELLS, called, is_python, program
-from mpmon.diagnosis.roles.role import GivenNames, Role
+from mpmon.diagnosis.roles.role import MAIN, RANK, GivenNames, Role
 from mpmon.model import Frame, Process, Stack
 from mpmon.numerals import numeral
 
@@ -133,7 +133,7 @@ class Reader:
         # The environment of a forked process is that of the program it comes from, which may have ended.
         own = environment if not self.process.forked else {}
         number = _integer(own, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-        if number is not None and (inherited is None or inherited.kind != "rank") and self._python():
+        if number is not None and not (inherited and inherited.is_rank) and self._python():
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, ("_wrap",))
         index = numeral((wrapper.known or {}).get("i", "")) if wrapper else None
@@ -151,7 +151,7 @@ class Reader:
 
     def _rank_role(self, number: int | None, environment: Mapping[str, str]) -> Role:
         return Role(
-            name=f"rank {'?' if number is None else number}", kind="rank", rank=number, parent=self.parent,
+            name=f"rank {'?' if number is None else number}", kind=RANK, rank=number, parent=self.parent,
             local_rank=_integer(environment, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
             world_size=_integer(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
             or self._known_number("world_size"),
@@ -159,7 +159,7 @@ class Reader:
 
     def _plain(self, mains: frozenset[int]) -> Role:
         if self.process.pid in mains:
-            return Role(name="main", kind="main", parent=self.parent)
+            return Role(name=MAIN, kind=MAIN, parent=self.parent)
         target = target_of(self.frames)
         if target:
             # A library's own function, such as `_run`, tells less than the name that it gives the process.

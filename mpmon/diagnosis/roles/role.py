@@ -21,6 +21,12 @@ POOL_WORKERS = frozenset(row.kind for row in libraries.WORKERS if row.of_pool)
 
 SERVICE_ROLES = HELPERS | WORKERS
 
+RANK = "rank"
+"""The kind of the members of a process group."""
+
+MAIN = "main"
+"""The kind of the job's main program."""
+
 
 class Role(Row, frozen=True, kw_only=True):
     """What one process is in the job."""
@@ -46,6 +52,11 @@ class Role(Row, frozen=True, kw_only=True):
     """The name of its `Process`, where its function is known as well."""
     nameless: bool = False
     """Only its parent is known: it was made by `os.fork`, or the name of its `Process` cannot be read."""
+
+    @property
+    def is_rank(self) -> bool:
+        """The process is a rank itself, rather than one that works for a rank."""
+        return self.kind == RANK
 
     @property
     def serves(self) -> bool:

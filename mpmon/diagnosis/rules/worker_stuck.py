@@ -12,6 +12,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.parties import absent_party
@@ -38,7 +39,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, str]:
-    of_loader = stuck.kind() == "dataloader worker"
+    of_loader = stuck.kind() == LOADER_WORKER
     return (
         "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
         if of_loader

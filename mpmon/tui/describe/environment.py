@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import chop_cells
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.naming import RANK, kind_of, names_of, short_names
+from mpmon.tui.describe.naming import kind_of, names_of, short_names
 from mpmon.tui.line import BLANK, Line, plain, wrap
 from mpmon.tui.secrets import shown
 
@@ -44,7 +44,7 @@ def peers(scene: Scene, pid: int) -> tuple[int, ...]:
         for view in scene.views.values()
         if view.pid != pid
         and kind_of(view.role).name == kind
-        and (kind == RANK or view.parent == own.parent)
+        and (scene.is_rank(pid) or view.parent == own.parent)
         and view.pid in scene.processes
         and not scene.processes[view.pid].ended
     )[:PEERS]

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 NUMBERED = re.compile(r"(.*?\D[ -](?:\d+:)*)(\d+)")
 """A role that ends in a number: `rank 3`, `process Producer-2`, `process Process-1:2`."""
 
-RANK = "rank"
-"""The kind of those who are a rank themselves, and work for none."""
-
 PIDS = 3
 """Up to so many processes are named by their pids too."""
 
@@ -62,7 +59,7 @@ def _parts(scene: Scene, pids: list[int]) -> list[str]:
     found: defaultdict[str, defaultdict[int | None, list[int | None]]] = defaultdict(lambda: defaultdict(list))
     for pid in pids:
         kind = kind_of(scene.role(pid))
-        owner = scene.rank_of(pid) if several_ranks and kind.name != RANK else None
+        owner = scene.rank_of(pid) if several_ranks and not scene.is_rank(pid) else None
         found[kind.name][owner].append(kind.number)
     return [part for name, by_rank in found.items() for part in _of_ranks(name, by_rank)]
 

@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.naming import RANK, kind_of, names_of
+from mpmon.tui.describe.naming import names_of
 from mpmon.tui.describe.waits import STATES
 from mpmon.tui.line import BLANK, Line, Span, clip, plain, wrap
 from mpmon.tui.tables.tags import CLEANERS
@@ -135,7 +135,7 @@ def _target(scene: Scene, process: Process, place: int, width: int, outcome: Out
 
 def _role(scene: Scene, pid: int) -> str:
     role, rank = scene.role(pid), scene.rank_of(pid)
-    return role if rank is None or kind_of(role).name == RANK else f"{role} of rank {rank}"
+    return role if rank is None or scene.is_rank(pid) else f"{role} of rank {rank}"
 
 
 def became(outcome: Outcome) -> Span:

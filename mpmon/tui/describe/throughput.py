@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mpmon.diagnosis.humanize import speed
 from mpmon.diagnosis.pace import in_words
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.naming import RANK, kind_of, short_names
+from mpmon.tui.describe.naming import kind_of, short_names
 from mpmon.tui.line import Line, clip, plain
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _collectives(scene: Scene) -> list[Line]:
     """`rank 0–7 begin 41–42 collectives/s each`, where a Flight Recorder tells."""
     if not scene.collective_rates:
         return []
-    ranks = {kind.number: pid for pid in scene.views if (kind := kind_of(scene.role(pid))).name == RANK}
+    ranks = {view.rank: pid for pid, view in scene.views.items() if scene.is_rank(pid)}
     told = ((pid or ranks.get(rank), speed) for (rank, pid), speed in scene.collective_rates.items())
     known = {pid: speed for pid, speed in told if pid in scene.views}
     if not known:

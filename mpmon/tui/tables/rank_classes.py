@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpmon.diagnosis.roles.role import RANK
 from mpmon.spans import count, spans, union
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.naming import RANK, kind_of
 from mpmon.tui.tables.process_rows import Row
 
 if TYPE_CHECKING:
@@ -64,16 +64,12 @@ def _pid_of(scene: Scene, rank: int | None) -> int:
     """The process that is this rank; 0 where there is none."""
     if rank is None:
         return 0
-    return next((view.pid for view in scene.views.values() if view.rank == rank and _is_rank(scene, view.pid)), 0)
-
-
-def _is_rank(scene: Scene, pid: int) -> bool:
-    return kind_of(scene.role(pid)).name == RANK
+    return next((view.pid for view in scene.views.values() if view.rank == rank and scene.is_rank(view.pid)), 0)
 
 
 def _extended(scene: Scene, row: Row, more: Elsewhere) -> Row:
     """The line of whoever stands for a class; of the others nobody has read CPU time and memory."""
-    own = [pid for pid in row.members or (row.pid,) if _is_rank(scene, pid)]
+    own = [pid for pid in row.members or (row.pid,) if scene.is_rank(pid)]
     ranks = spans(rank for pid in own if (rank := scene.views[pid].rank) is not None)
     hosts = {process.host for pid in own if (process := scene.processes.get(pid))}
     machines = None if more.machines is None else more.machines + len(hosts)

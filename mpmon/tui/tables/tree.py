@@ -27,8 +27,9 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.diagnosis.memo import others
+from mpmon.diagnosis.roles.role import RANK
 from mpmon.numerals import numeral
-from mpmon.tui.describe.naming import RANK, kind_of
+from mpmon.tui.describe.naming import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -179,8 +180,7 @@ class _Growth:
         return (tuple(pids) for pids in together.values())
 
     def _may_share(self, pid: int) -> bool:
-        is_rank = self._views[pid].role.partition(" ")[0] == RANK
-        is_leaf = not self._children.get(pid) and not is_rank
+        is_leaf = not self._children.get(pid) and self._views[pid].kind != RANK
         return self._fold is Fold.SIBLINGS or (self._fold >= Fold.LEAVES and is_leaf)
 
     def _likeness(self, pid: int, above: frozenset[int]) -> object:
