@@ -7,10 +7,10 @@ What to do: end the thread (a sentinel in its queue), or make it a daemon; close
 
 from __future__ import annotations
 
+from mpmon.diagnosis.crossed_waits import undrained
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at

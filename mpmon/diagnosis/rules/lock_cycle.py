@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
+from mpmon.diagnosis.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
@@ -15,7 +16,6 @@ from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.parts import kept_until_end, unread
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper

@@ -8,8 +8,8 @@ What to do: `communicate()`, or read while it runs, or send the output to a file
 
 from __future__ import annotations
 
+from mpmon.diagnosis.crossed_waits import unread
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.parts import unread
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 

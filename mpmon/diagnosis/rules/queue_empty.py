@@ -13,8 +13,8 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts

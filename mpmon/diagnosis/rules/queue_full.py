@@ -12,8 +12,8 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, READS, Wait
 

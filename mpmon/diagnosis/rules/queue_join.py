@@ -8,8 +8,8 @@ What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()`
 
 from __future__ import annotations
 
+from mpmon.diagnosis.crossed_waits import undrained
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "queue-join"

@@ -11,7 +11,7 @@ from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, did, eviden
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.parts import Loss, loss
+from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import suspect

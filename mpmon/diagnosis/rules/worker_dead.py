@@ -15,7 +15,7 @@ from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.parts import Loss, loss
+from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 
