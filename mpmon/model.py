@@ -182,6 +182,11 @@ class Blocked(Row, frozen=True, kw_only=True):
     joins: Pid | None = None
     """The thread that it joins in C: pthread_join(3) expects the thread's number in the futex."""
 
+    @property
+    def has_limit(self) -> bool:
+        """The call ends by itself, at a time limit or a deadline."""
+        return self.timeout_s is not None or self.wakes_at is not None
+
 
 class Spot(Row, frozen=True, kw_only=True):
     """In which system call the main thread of a rank was found since the round before, by proc_pid_syscall(5) alone."""

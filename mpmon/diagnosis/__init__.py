@@ -13,7 +13,8 @@
 - `edges`, `graph`: the wait-for graph: whom each thread waits for, which sets are stuck, and who blocks them; `requests` and
   `deadlocks`: what is stuck although the main program makes progress; `responsibility`: who has to move first;
 - `stuck_set`, `rules`: the cause, and the sentences for it; `parts`, `losses`, `crossed_waits`, `collectives`, `ahead`,
-  `links`, `collective_seq` and `manager_calls`: shared by rules; `queue_ledgers`, `joinable_queue`, `crashed_siblings`: facts about queues and the dead;
+  `links`, `collective_seq` and `manager_calls`: shared by rules; `queue_ledgers`, `joinable_queue`, `crashed_siblings`:
+  facts about queues and the dead;
 - `merging`: Python and C frames in one list; `natives`: what the C frames tell about a wait;
 - `advice`, `missing_data`, `lock_annotations`: additions: best practices, what could not be checked, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who uses which GPU; what processes share; warnings that are not a hang;

@@ -266,8 +266,5 @@ def _gets_on(samples: tuple[Sample, ...]) -> Motion:
 
 def _ticks(past: ThreadHistory | None) -> bool:
     """Most samples find the thread in a timed wait, as with a watchdog or a heartbeat."""
-    limits = [
-        sample.blocked.wakes_at is not None or sample.blocked.timeout_s is not None
-        for sample in (past.samples if past else ()) if sample.blocked
-    ]  # fmt: skip
+    limits = [sample.blocked.has_limit for sample in (past.samples if past else ()) if sample.blocked]
     return 2 * sum(limits) > len(limits)

@@ -54,5 +54,4 @@ def _name(job: JobState, key: ThreadKey) -> str:
 def _may_give_up(job: JobState, key: ThreadKey) -> bool:
     """The wait has a time limit, or a SIGALRM handler may end it, so the cycle may resolve by itself."""
     blocked, process = job.blocked.get(key), job.processes[key[0]]
-    timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
-    return timed or (key[0] == key[1] and process.catches_alarm)
+    return (blocked is not None and blocked.has_limit) or (key[0] == key[1] and process.catches_alarm)

@@ -288,12 +288,11 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     own = key[0] == index.snapshot.root_pid or kind in _PROGRAMS
     if key[0] != key[1] or blocked is None or not (own or kind == "process"):
         return None
-    timed = blocked.wakes_at is not None or blocked.timeout_s is not None
     stays = (
-        (blocked.syscall in SIGNAL_CALLS and not timed)
+        (blocked.syscall in SIGNAL_CALLS and not blocked.has_limit)
         or (index.tests(key) == () and not index.acts(key))
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
-        or ((own or timed) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))
+        or ((own or blocked.has_limit) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))
     )
     others = len(index.threads(key[0])) > 1 or bool(index.helpmates(key[0]))
     return WaitState(Wait.SIGNAL, "a signal", found.frame) if stays and others else None

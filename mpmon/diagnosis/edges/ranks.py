@@ -191,8 +191,7 @@ def _ticks(job: JobState, key: ThreadKey) -> bool:
 
 def _naps(sample: Sample) -> bool:
     row, kind = sample.blocked, sample.wait_state.kind
-    limited = row is not None and (row.wakes_at is not None or row.timeout_s is not None)
-    return kind is Wait.SLEEP or (kind is Wait.CONDITION and limited)
+    return kind is Wait.SLEEP or (kind is Wait.CONDITION and row is not None and row.has_limit)
 
 
 def _with_exiting(job: JobState, pids: list[int], words: str) -> WaitEdge:

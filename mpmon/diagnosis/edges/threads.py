@@ -374,6 +374,5 @@ def _is_left_alone(job: JobState, key: ThreadKey) -> bool:
     fact, blocked = job.native_facts.get(key), job.blocked.get(key)
     if fact is None or blocked is None or blocked.syscall != "futex" or len(blocked.args) < 2:
         return False
-    timed = blocked.wakes_at is not None or blocked.timeout_s is not None
     alone = job.processes[key[0]].threads == 1 and bool(blocked.args[1] & _PRIVATE)
-    return alone and not timed and fact.is_surely(Sort.LOCK, Sort.TEAM)
+    return alone and not blocked.has_limit and fact.is_surely(Sort.LOCK, Sort.TEAM)
