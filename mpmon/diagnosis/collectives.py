@@ -7,14 +7,14 @@ Every rank waits for every other one, so the chain of waiters says nothing; only
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
 
 from mpmon.diagnosis.ahead import furthest, special
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.frames import own_frames
+from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.job_state import JobState
@@ -148,11 +148,20 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
         groups = {
             name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.at_end])
         }
-    if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
-        return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)
-    if groups and set(groups) <= _SENDS | _RECEIVES:
-        return Split(Differs.PAIR, tuple(key for keys in groups.values() for key in keys), groups)
-    return None
+    how = _directions(groups)
+    if how is None:
+        return None
+    cycle = tuple(key for keys in groups.values() for key in keys)
+    mains = [(pid, pid) for pid in stuck.job.ranks]
+    waiting = [key for key in mains if stuck.wait_state(key).kind is Wait.COLLECTIVE]
+    odd, name = parted(waiting, stuck.job) or (cycle, "")
+    return Split(how, tuple(odd), groups, name, others=cycle)
+
+
+def _directions(groups: dict[str, list[ThreadKey]]) -> Differs | None:
+    if not groups or not set(groups) <= _SENDS | _RECEIVES:
+        return None
+    return Differs.DIRECTION if set(groups) <= _SENDS or set(groups) <= _RECEIVES else Differs.PAIR
 
 
 _ONE_SIDED = POINT_TO_POINT | {ASYNCHRONOUS}
@@ -390,10 +399,30 @@ def differing(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], st
     return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
 
 
+def parted(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
+    """Of ranks at different places, the ranks with another value than most in a function that all of them are in, and that
+    variable: `plan in microbatch`.
+
+    What only the first or the last rank has may come of its number, as the ends of a pipeline do.
+    """
+    ends = {
+        key for number in (min, max) if (key := number(keys, key=lambda one: job.role(one[0]).rank or 0, default=None))
+    }
+    values: dict[ThreadKey, dict[str, int]] = {}
+    for key in keys:
+        frames = user_lines(stack) if (stack := job.stacks.get(key)) else ()
+        rows = ((frame.function, frame.plain) for frame in frames if frame.plain)
+        values[key] = {f"{name} in {bare(function)}": value for function, row in rows for name, value in row.items()}
+    return _minority(keys, values, apart=ends)
+
+
 def _minority(
-    keys: list[ThreadKey], values: Mapping[ThreadKey, Mapping[str, Hashable]]
+    keys: list[ThreadKey],
+    values: Mapping[ThreadKey, Mapping[str, Hashable]],
+    *,
+    apart: Collection[ThreadKey] = (),
 ) -> tuple[list[ThreadKey], str] | None:
-    """The ranks with another value than most for one name, and that name.
+    """The ranks with another value than most for one name, unless they are all among those `apart`, and that name.
 
     Values that differ on every rank, such as its number, say nothing.
     """
@@ -404,6 +433,6 @@ def _minority(
         for key, named in values.items():
             groups.setdefault(named[name], []).append(key)
         fewest = min(groups.values(), key=len)
-        if len(groups) == 2 and 2 * len(fewest) < len(keys):
+        if len(groups) == 2 and 2 * len(fewest) < len(keys) and not set(fewest) <= set(apart):
             return fewest, name
     return None

@@ -156,6 +156,8 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """The waiter waits for data that one of the targets would send."""
     of_sign: bool = False
     """The waiter waits for a sign of one of the targets: an event that is set, a condition that is notified."""
+    guessed: bool = False
+    """Nothing shows that the targets are meant to help: they are merely all that run beside the waiter."""
     idle_s: float | None = None
     """Seconds (a lower bound) for which the possible helpers have been idle, whatever the waiter did meanwhile; `None` if
     that was not checked.
@@ -393,7 +395,7 @@ class Graph:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):
             return asked, False
-        if deserted := [key for key in members if self._is_deserted(self.node(key), progressing)]:
+        if deserted := [key for key in members if self._is_deserted(key, progressing)]:
             return list[Target](deserted), False
         if cycle := self._cycle(core, progressing, exact=False):
             return list(cycle), True
@@ -413,13 +415,25 @@ class Graph:
         found = dict.fromkeys(target for edge in needs for target in edge.targets)
         return [target for target in found if not self._asks(target)]
 
-    def _is_deserted(self, node: Node, progressing: set[ThreadKey]) -> bool:
-        """All targets of the node are threads that wait for work, and none of them can progress."""
+    def deserters(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
+        """The targets of a thread, if all of them wait for work or, if it is only a guess that they could help, for something
+        that this thread may give them; else none. A rank in a collective is no such one: it needs the thread to join it.
+        """
+        node = self.node(key)
         targets = node.edge.targets if node.edge and node.status is Status.WAITS else ()
-        return bool(targets) and all(
-            isinstance(target, tuple) and target not in progressing and self.node(target).status is Status.IDLE
-            for target in targets
-        )
+        threads = tuple(target for target in targets if isinstance(target, tuple))
+        return threads if len(threads) == len(targets) and all(self._deserts(one, node) for one in threads) else ()
+
+    def _deserts(self, target: ThreadKey, waiter: Node) -> bool:
+        node = self.node(target)
+        if node.status is Status.IDLE or waiter.edge is None or not waiter.edge.guessed:
+            return node.status is Status.IDLE
+        edge = node.edge
+        return edge is not None and not (edge.guessed or edge.every) and waiter.key in edge.targets
+
+    def _is_deserted(self, key: ThreadKey, progressing: set[ThreadKey]) -> bool:
+        left = self.deserters(key)
+        return bool(left) and progressing.isdisjoint(left)
 
     def _asks(self, target: Target) -> bool:
         edge = self.node(target).edge if isinstance(target, tuple) else None

@@ -36,7 +36,7 @@ class Ending(Enum):
     EXTERNAL = "outside"
     """An external party."""
     DESERTED = "deserted"
-    """A thread that waits for others which all wait for work themselves: they do not know that they owe it something."""
+    """A thread that waits for others which all wait for work, or for it: they do not know that they owe it something."""
     CYCLE = "cycle"
     """Threads that wait for each other."""
     OPEN = "open"
@@ -91,12 +91,9 @@ class StuckSet:
 
     @cached_property
     def idle_targets(self) -> tuple[ThreadKey, ...]:
-        """What the first root blocker waits for, if that is threads which all wait for work."""
+        """What the first root blocker waits for, if that is threads which all wait for work, or for itself."""
         first = self.closed.root_blockers[0] if self.closed.root_blockers else None
-        targets = self.targets(first) if isinstance(first, tuple) else ()
-        threads = tuple(target for target in targets if isinstance(target, tuple))
-        idle = all(self.graph.node(key).status is Status.IDLE for key in threads)
-        return threads if threads and len(threads) == len(targets) and idle else ()
+        return self.graph.deserters(first) if isinstance(first, tuple) else ()
 
     @property
     def is_mutual(self) -> bool:

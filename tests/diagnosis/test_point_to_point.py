@@ -115,3 +115,32 @@ def test_one_that_receives_from_anybody_keeps_those_waiting_that_receive_from_it
 def test_all_receive_from_each_other() -> None:
     finding = said(*(calls(number, "recv", src=str((number + 1) % 3), tag="0") for number in range(3)))
     assert (finding.cause, len(suspects(finding))) == ("sendrecv-unmatched", 3)
+
+
+CROSSED = (("recv", "src", "1"), ("send", "dst", "2"), ("recv", "src", "0"))
+"""Each of three ranks wants something of another one that this one does not do."""
+
+
+def with_plan(number: int, plan: int) -> tuple[Row, ...]:
+    """A rank in its call, with a hash of the plan that it follows."""
+    function, argument, peer = CROSSED[number]
+    process_row, thread_row, stood, waits = calls(number, function, **{argument: peer})
+    inner, outer = stood.frames
+    outer = msgspec.structs.replace(outer, plain={"plan": plan, "rank": number})
+    return process_row, thread_row, msgspec.structs.replace(stood, frames=(inner, outer)), waits
+
+
+@pytest.mark.parametrize(
+    ("plans", "blamed"),
+    [
+        ((7, 8, 7), ["rank 1"]),
+        ((7, 7, 8), ["rank 0", "rank 2", "rank 1"]),
+        ((7, 8, 9), ["rank 0", "rank 2", "rank 1"]),
+        ((7, 7, 7), ["rank 0", "rank 2", "rank 1"]),
+    ],
+    ids=["one goes by another plan", "the last rank has a part of its own", "each has its own part", "all the same"],
+)
+def test_a_rank_with_another_variable_than_most_is_named(plans: tuple[int, ...], blamed: list[str]) -> None:
+    finding = said(*(with_plan(number, plan) for number, plan in enumerate(plans)))
+    assert (finding.cause, sorted(suspects(finding))) == ("sendrecv-unmatched", sorted(blamed))
+    assert any("variable plan in run" in row for row in finding.evidence) == (blamed == ["rank 1"])

@@ -25,8 +25,8 @@ def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
     if not others and not lost:
         return None
-    of_data = row.kind is Wait.FILE_MARK
-    return WaitEdge((*others, *lost), of_data=of_data, words=row.words, evidence=_evidence(job, key))
+    of_file = row.kind is Wait.FILE_MARK
+    return WaitEdge((*others, *lost), of_data=of_file, guessed=of_file, words=row.words, evidence=_evidence(job, key))
 
 
 def _untold(job: JobState, pid: int) -> tuple[NoReleaser, ...]:

@@ -32,10 +32,10 @@ def match(stuck: StuckSet) -> Match | None:
         return _do_not_meet(stuck, found)
     if found.how is not Differs.DIRECTION:
         return None
-    places = [f"{stuck.job.name(key[0])} at {stands_at(stuck.job, key)}" for key in found.odd]
+    places = [f"{stuck.job.name(key[0])} at {stands_at(stuck.job, key)}" for key in found.others]
     return Match(
-        summary=f"{stuck.job.names(found.odd)} all {min(found.groups)}, and none does the opposite: {several(places)}",
-        evidence=tuple(places),
+        summary=f"{stuck.job.names(found.others)} all {min(found.groups)}, and none does the opposite: {several(places)}",
+        evidence=(*places, *_parted(stuck, found)),
         advice=("Let one of each pair receive first, or use torch.distributed.batch_isend_irecv.",),
         certainty=Certainty.LIKELY,
     )
@@ -49,14 +49,20 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
     )  # fmt: skip
     said = [
         f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
-        for key in (*found.odd, *there)
+        for key in (*(found.others or found.odd), *there)
     ]
+    names = stuck.job.names(found.others or found.odd)
     return Match(
-        summary=f"sends and receives of {stuck.job.names(found.odd)} do not match: {several(said)}",
-        evidence=tuple(said),
+        summary="; ".join((f"sends and receives of {names} do not match: {several(said)}", *_parted(stuck, found))),
+        evidence=(*said, *_parted(stuck, found)),
         advice=("Match the numbers of sends and receives on both sides, with the same tag and group.",),
         certainty=Certainty.LIKELY,
     )
+
+
+def _parted(stuck: StuckSet, found: Split) -> tuple[str, ...]:
+    """Why the odd ranks are those: one of their variables."""
+    return (f"{stuck.job.names(found.odd)} differs from most in the variable {found.name}",) if found.name else ()
 
 
 def _tag(stuck: StuckSet, key: ThreadKey) -> str:

@@ -40,7 +40,7 @@ def pass_on(mine, rank, step):
         sent.wait()
     else:
         dist.recv(got, rank - 1, tag=step)  # CULPRIT
-        dist.send(mine + got, (rank + 1) % WORLD, tag=step)  # CULPRIT
+        dist.send(mine + got, (rank + 1) % WORLD, tag=step)
     return got
 
 
@@ -50,7 +50,7 @@ def train(rank):
     turn = 0
     for step in range(1000):
         if step == 20:
-            truth("culprit" if rank in (1, 2) else "waiter", thread="MainThread", all=True)
+            truth("culprit" if rank == 2 else "waiter", thread="MainThread")
             settle(WORLD + 1)
         if step == 20 and rank == 2:
             turn += 1
