@@ -120,11 +120,11 @@ class Picks:
 def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
     alike = both(row.ranks, here)
     return Elsewhere(
-        ranks=left, does=row.kind.does or "which make progress", operation=row.kind.operation or None, members=row.kind.group,
-        since=row.newest, like=alike[0][0] if alike and row.kind.does else None,
+        ranks=left, does=row.does or "which make progress", operation=row.kind.operation or None, members=row.kind.group,
+        since=row.newest, like=alike[0][0] if alike and row.kind.waits else None,
     )  # fmt: skip
 
 
 def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
     """Small classes first, ranks before other roles; classes that make progress explain nothing."""
-    return count(row.nodes) if row.kind.does else 1 << 62, not row.kind.is_rank, count(row.ranks), row.first
+    return count(row.nodes) if row.kind.waits else 1 << 62, not row.kind.is_rank, count(row.ranks), row.first

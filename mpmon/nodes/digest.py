@@ -43,6 +43,9 @@ MOST_RANK = 1 << 24
 MOST_SPANS = 512
 """Most spans of ranks in one class of one machine."""
 
+VARIOUS = "various"
+"""What merged classes are and do."""
+
 _MOVES = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
 
 _PASSING = re.compile(r", \S+ (?:s|min|h|days) to go$|(?<=\bpid )\d+|(?<=\bthread )\d+")
@@ -59,8 +62,8 @@ class Kind(Row, frozen=True, kw_only=True, order=True):
 
     role: _Words
     """As in `mpmon.diagnosis.roles.Role.kind`: `rank`, `dataloader worker` ..."""
-    does: _Words
-    """`waiting for all_reduce in main() at train.py:49`; empty if the processes make progress."""
+    waits: _Words
+    """The kind of their wait, as in `mpmon.diagnosis.waits.Wait`: `COLLECTIVE`; empty if they make progress."""
     operation: _Words = ""
     """The collective that the processes are in, if any."""
     group: _Ranks = ()
@@ -80,6 +83,8 @@ class Class(Row, frozen=True, kw_only=True):
     """Processes that do the same."""
 
     kind: Kind
+    does: _Words
+    """In words, of the first: `waiting for all_reduce in main() at train.py:49`; empty if they make progress."""
     ranks: _Ranks
     """The processes' own ranks, or the ranks they work for."""
     nodes: _Ranks
@@ -114,12 +119,12 @@ def _few(found: Digest) -> Digest:
         return found
     most = sorted(found, key=lambda row: (not row.kind.is_rank, -len(row.ranks), row.kind))
     kept, others = most[: MOST_CLASSES - 2], most[MOST_CLASSES - 2 :]
-    return union(kept, *((msgspec.structs.replace(row, kind=_various(row)),) for row in others))
+    return union(kept, *((msgspec.structs.replace(row, kind=_various(row), does=VARIOUS),) for row in others))
 
 
 def _various(row: Class) -> Kind:
     """The merged kind of excess classes."""
-    return Kind(role=RANK if row.kind.is_rank else "various", does="various", meets=row.kind.meets)
+    return Kind(role=RANK if row.kind.is_rank else VARIOUS, waits=VARIOUS, meets=row.kind.meets)
 
 
 def union(*digests: Iterable[Class]) -> Digest:
@@ -166,9 +171,11 @@ def in_time(classes: Digest, offset_s: float) -> Digest:
 def _joined(kind: Kind, rows: list[Class]) -> Class:
     if len(rows) == 1:
         return rows[0]
+    first = min(rows, key=lambda row: (row.first, row.does))
     return Class(
-        kind=kind, ranks=union_of_spans(*(row.ranks for row in rows)), nodes=union_of_spans(*(row.nodes for row in rows)),
-        first=min(row.first for row in rows),
+        kind=kind, does=first.does,
+        ranks=union_of_spans(*(row.ranks for row in rows)), nodes=union_of_spans(*(row.nodes for row in rows)),
+        first=first.first,
         oldest=min((row.oldest for row in rows if row.oldest is not None), default=None),
         newest=max((row.newest for row in rows if row.newest is not None), default=None),
         starts=max(row.starts for row in rows),
@@ -185,8 +192,10 @@ def _class(job: JobState, pid: int, node: int) -> Class | None:
         return None
     start = start_of(job.processes[pid])
     since = None if job.motion(key) in _MOVES else stands_since(job, key)
+    stands = since is not None
     return Class(
-        kind=_kind(job, key, stands=since is not None), ranks=((role.rank, role.rank),), nodes=((node, node),),
+        kind=_kind(job, key, stands=stands), does=_does(job, key) if stands else "",
+        ranks=((role.rank, role.rank),), nodes=((node, node),),
         first=(role.rank, node), oldest=since, newest=since, starts=start.failures if start else 0,
     )  # fmt: skip
 
@@ -196,12 +205,16 @@ def _kind(job: JobState, key: ThreadKey, *, stands: bool) -> Kind:
     start = start_of(job.processes[key[0]])
     meeting = _short((start.run, *start.meets)) if start else ""
     if not stands:
-        return Kind(role=role, does="", meets=meeting)
+        return Kind(role=role, waits="", meets=meeting)
     group = spans(job.group_of(key)) if wait_state.operation else ()
     return Kind(
-        role=role, does=_PASSING.sub("", doing(job, key))[:LONGEST], operation=wait_state.operation[:LONGEST],
+        role=role, waits=wait_state.kind.name, operation=wait_state.operation[:LONGEST],
         group=group if len(group) <= MOST_SPANS else (), calls=_calls(job.stacks.get(key)), meets=meeting,
     )  # fmt: skip
+
+
+def _does(job: JobState, key: ThreadKey) -> str:
+    return _PASSING.sub("", doing(job, key))[:LONGEST]
 
 
 def _calls(stack: Stack | None) -> str:

@@ -26,7 +26,7 @@ from tests.nodes.recorded import HOSTS
 # Joining
 
 kinds = st.builds(
-    Kind, role=st.sampled_from(("rank", "dataloader worker")), does=st.sampled_from(("", "a", "b")),
+    Kind, role=st.sampled_from(("rank", "dataloader worker")), waits=st.sampled_from(("", "a", "b")),
     group=st.sampled_from(((), ((0, 3),))), meets=st.sampled_from(("", "a")),
 )  # fmt: skip
 
@@ -38,6 +38,7 @@ def classes(draw: st.DrawFn) -> Class:
     node = rank // ON_A_NODE
     return Class(
         kind=draw(kinds),
+        does=draw(st.sampled_from(("", "asleep", "waiting"))),
         ranks=((rank, rank),),
         nodes=((node, node),),
         first=(rank, node),
@@ -63,7 +64,7 @@ def test_it_does_not_matter_who_joins_whom(one: Digest, other: Digest, third: Di
 
 def test_ranks_that_stand_alike_are_one_class() -> None:
     (row,) = digest(seen(machine("worker", "h1")), 7)
-    assert (row.kind.role, row.kind.does) == ("rank", "waiting for all_reduce in main() at train.py:49")
+    assert (row.kind.role, row.does) == ("rank", "waiting for all_reduce in main() at train.py:49")
     assert (row.kind.operation, row.ranks, row.nodes, row.first) == ("all_reduce", ((0, 1),), ((7, 7),), (0, 7))
     assert row.oldest is not None
     assert row.newest is not None
@@ -71,7 +72,7 @@ def test_ranks_that_stand_alike_are_one_class() -> None:
 
 
 def test_who_keeps_a_rank_waiting_is_a_class_of_its_own() -> None:
-    found = {(row.kind.role, row.ranks): row.kind.does for row in digest(seen(machine("worker", "h2")), 1)}
+    found = {(row.kind.role, row.ranks): row.does for row in digest(seen(machine("worker", "h2")), 1)}
     assert found == {
         ("rank", ((2, 2),)): "waiting for all_reduce in main() at train.py:49",
         ("rank", ((3, 3),)): "waiting for next batch in main() at train.py:45",
@@ -203,7 +204,9 @@ def test_what_all_say_does_not_grow_with_their_number(case: str) -> None:
 def standing(does: str, nodes: Spans, role: str = "rank") -> Class:
     first = nodes[0][0]
     ranks = tuple((one * ON_A_NODE, last * ON_A_NODE + 1) for one, last in nodes)
-    return Class(kind=Kind(role=role, does=does), ranks=ranks, nodes=nodes, first=(first * ON_A_NODE, first))
+    return Class(
+        kind=Kind(role=role, waits=does), does=does, ranks=ranks, nodes=nodes, first=(first * ON_A_NODE, first)
+    )
 
 
 def test_where_all_do_the_same_figures_tell_who_differs() -> None:

@@ -136,7 +136,7 @@ def test_a_machine_that_somebody_enters_is_asked_for_its_facts_and_all_tell_how_
 
 def standing(does: str, first: int, last: int) -> Class:
     ranks = ((first * ON_A_NODE, last * ON_A_NODE + 1),)
-    return Class(kind=Kind(role="rank", does=does), ranks=ranks, nodes=((0, 0),), first=(0, 0))
+    return Class(kind=Kind(role="rank", waits=does), does=does, ranks=ranks, nodes=((0, 0),), first=(0, 0))
 
 
 def told(**places: tuple[int, int]) -> dict[int, tuple[Digest, float]]:
@@ -175,7 +175,13 @@ def test_machines_whose_processes_have_no_rank_are_asked_as_far_as_there_is_room
 def test_the_others_are_told_of_by_what_they_say_in_our_time() -> None:
     picks = Picks(1000)
     late = Class(
-        kind=Kind(role="rank", does="waits"), ranks=((8, 9),), nodes=((0, 0),), first=(0, 0), oldest=90.0, newest=90.0
+        kind=Kind(role="rank", waits="waits"),
+        does="waits",
+        ranks=((8, 9),),
+        nodes=((0, 0),),
+        first=(0, 0),
+        oldest=90.0,
+        newest=90.0,
     )
     picks.hear({3: ((standing("sleeps", 3, 3),), 0.0), 4: ((late,), 60.0)})
     (row,) = picks.elsewhere([3])

@@ -18,7 +18,16 @@ from mpmon.nodes.wire import Beat, Bye, Clocks, FromAgent, Garbage, Hello, Lines
 LONG = msgspec.Raw(b'"' + random.Random(7).randbytes(20_000).hex().encode() + b'"')
 """What zlib does not make one frame of."""
 
-CLASSES = (Class(kind=Kind(role="rank", does="waiting"), ranks=((0, 7),), nodes=((0, 0),), first=(0, 0), oldest=1.0),)
+CLASSES = (
+    Class(
+        kind=Kind(role="rank", waits="COLLECTIVE"),
+        does="waiting",
+        ranks=((0, 7),),
+        nodes=((0, 0),),
+        first=(0, 0),
+        oldest=1.0,
+    ),
+)
 
 SAID = (
     Hello(version="0.1.0", host="n1", jobs=(wire.JobHere(root=7, key="MASTER_PORT=29500"),)),
