@@ -38,6 +38,9 @@ LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 """Waits for data from other threads or processes."""
 
+COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
+"""Waits for data that multiprocessing reads with read(2)."""
+
 STDERR = 2
 """The last standard descriptor."""
 

@@ -8,13 +8,14 @@ at once if all do the same: the eigenvalues of large matrices, a recurrent netwo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from mpmon.diagnosis.gpus.shares import is_named
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.thread_motions import ThreadMotions
 from mpmon.diagnosis.thresholds import (
     GPU_BUSY_PERCENT,
     GPU_IDLE_SM_PERCENT,
@@ -29,9 +30,6 @@ from mpmon.diagnosis.thresholds import (
     RUNNING_PATIENCE_S,
 )
 from mpmon.model import Gpu
-
-if TYPE_CHECKING:
-    from mpmon.diagnosis.job_state import JobState
 
 _STILL = frozenset({Motion.NOT_SCHEDULED, Motion.POLLING, Motion.BUSY_LOOP})
 
@@ -48,51 +46,51 @@ class Spin(msgspec.Struct, frozen=True, gc=False):
     """Power while it did work, watts; `None` if that was never observed."""
 
 
-def spins(job: JobState) -> tuple[Spin, ...]:
+def spins(index: ThreadMotions) -> tuple[Spin, ...]:
     """One row per spinning device, of all devices with known values."""
-    return tuple(spin for gpu in job.gpus.fresh if (spin := _spin(job, gpu)))
+    return tuple(spin for gpu in index.gpus.fresh if (spin := _spin(index, gpu)))
 
 
-def all_spin(job: JobState) -> bool:
+def all_spin(index: ThreadMotions, found: Iterable[Spin]) -> bool:
     """The devices of all ranks have been spinning for long: there is no visible rank that the others could wait for."""
-    heads = {head for spin in job.spins if job.now - spin.since >= GPU_STANDS_LONG_S for head in spin.heads}
-    return len(job.gpus.ranks) > 1 and job.gpus.ranks <= heads
+    heads = {head for spin in found if index.now - spin.since >= GPU_STANDS_LONG_S for head in spin.heads}
+    return len(index.gpus.ranks) > 1 and index.gpus.ranks <= heads
 
 
-def _spin(job: JobState, gpu: Gpu) -> Spin | None:
+def _spin(index: ThreadMotions, gpu: Gpu) -> Spin | None:
     """The device is busy at low power, and no process that could keep it busy makes progress."""
     if (gpu.utilization_percent or 0.0) < GPU_BUSY_PERCENT:
         return None
-    last = job.gpus.latest(gpu.uuid, GPU_READINGS, job.now - GPU_RECENT_S)
+    last = index.gpus.latest(gpu.uuid, GPU_READINGS, index.now - GPU_RECENT_S)
     busy = all((row.utilization_percent or 0.0) >= GPU_BUSY_PERCENT for row in last)
-    heads = _heads(job, gpu) if busy and len(last) == GPU_READINGS else ()
-    if not heads or not all(_is_still(job, head) for head in heads):
+    heads = _heads(index, gpu) if busy and len(last) == GPU_READINGS else ()
+    if not heads or not all(_is_still(index, head) for head in heads):
         return None
-    since = max(job.stands_since((head, head)) for head in heads)
-    if job.now - since < RUNNING_PATIENCE_S:
+    since = max(index.stands_since((head, head)) for head in heads)
+    if index.now - since < RUNNING_PATIENCE_S:
         return None
-    level = _level(job, gpu, since)
+    level = _level(index, gpu, since)
     low = all(_is_low(row, level) for row in (*last, gpu))
     return Spin(gpu, heads, since, level) if low else None
 
 
-def _heads(job: JobState, gpu: Gpu) -> tuple[int, ...]:
+def _heads(index: ThreadMotions, gpu: Gpu) -> tuple[int, ...]:
     """The processes that keep the device busy; empty if another process may be doing so."""
-    rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found]
+    rows = [row for device, found in index.gpus.on.items() if device[0] == gpu.uuid for row in found]
     busy = [row for row in rows if row.sm_percent is None or row.sm_percent > GPU_IDLE_SM_PERCENT]
     pids = tuple(dict.fromkeys(row.pid for row in busy))
-    known = all(is_named(row) and row.pid in job.gpus.heads and job.is_alive(row.pid) for row in busy)
+    known = all(is_named(row) and row.pid in index.gpus.heads and index.is_alive(row.pid) for row in busy)
     return pids if known else ()
 
 
-def _is_still(job: JobState, head: int) -> bool:
+def _is_still(index: ThreadMotions, head: int) -> bool:
     """Neither the main thread nor any other Python thread that is not idle makes progress."""
-    return all(job.motion(key) in _STILL for key in {(head, head), *job.working_threads(head)})
+    return all(index.motion(key) in _STILL for key in {(head, head), *index.working_threads(head)})
 
 
-def _level(job: JobState, gpu: Gpu, since: float) -> float | None:
+def _level(index: ThreadMotions, gpu: Gpu, since: float) -> float | None:
     """The device's power, watts, while it was busy and its ranks made progress."""
-    before = job.gpus.readings(gpu.uuid, 0.0, since)
+    before = index.gpus.readings(gpu.uuid, 0.0, since)
     watts = [
         row.power_watts for row in before
         if row.power_watts is not None and (row.utilization_percent or 0.0) >= GPU_WORKS_PERCENT

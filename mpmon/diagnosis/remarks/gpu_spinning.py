@@ -50,7 +50,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
     if not spins:
         return
     heads = list(dict.fromkeys(head for spin in spins for head in spin.heads))
-    everybody, since = all_spin(job), max(spin.since for spin in spins)
+    everybody, since = all_spin(job, spins), max(spin.since for spin in spins)
     yield Remark(
         topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(spin.gpu.uuid for spin in spins), since=since,
         summary=_everybody(job, spins, since) if everybody else _some(job, spins, heads),
