@@ -9,12 +9,12 @@
 - `history`: since when each thread and process has been unchanged; `progress`: whether running code makes progress;
 - `roles`, `snapshot_index`: the role of each process, and who holds the other end; `memo`: results reused from
   the previous round;
-- `thread_waits`, `job_state`: what each thread waits for and whether it makes progress, from those tables and the history;
+- `thread_waits`, `thread_motions`, `job_state`: what each thread waits for and whether it makes progress, from those tables
+  and the history; `ranks`: which ranks there are, and how those differ that wait for one another;
 - `edges`, `graph`: the wait-for graph: whom each thread waits for, which sets are stuck, and who blocks them; `requests` and
   `deadlocks`: what is stuck although the main program makes progress; `responsibility`: who has to move first;
-- `stuck_set`, `rules`: the cause, and the sentences for it; `parts`, `losses`, `crossed_waits`, `collectives`, `ahead`,
-  `links`, `collective_seq` and `manager_calls`: shared by rules; `queue_ledgers`, `joinable_queue`, `crashed_siblings`:
-  facts about queues and the dead;
+- `stuck_set`, `rules`: the cause, and the sentences for it; `parts`, `losses`, `crossed_waits`, `links` and `manager_calls`:
+  shared by rules; `queue_ledgers`, `joinable_queue`, `crashed_siblings`: facts about queues and the dead;
 - `merging`: Python and C frames in one list; `natives`: what the C frames tell about a wait;
 - `advice`, `missing_data`, `lock_annotations`: additions: best practices, what could not be checked, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who uses which GPU; what processes share; warnings that are not a hang;

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
-from mpmon.diagnosis.collective_seq import Numbers
 from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.ranks.sequence_numbers import Numbers
+from mpmon.diagnosis.ranks.world import World
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.thread_motions import ThreadMotions
 from mpmon.diagnosis.thread_waits import in_collective
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
 from mpmon.diagnosis.waits import Wait, WaitState, context, polled
-from mpmon.diagnosis.world import World
 from mpmon.model import Snapshot
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.libraries.torch_data import LOADER_PROCESS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.natives import NativeFact, native_fact
+from mpmon.diagnosis.ranks.starts import Starts
 from mpmon.diagnosis.roles import HELPERS, Role, given_name, named_process
-from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
     NAMELESS_CALLS,
     Blocked,

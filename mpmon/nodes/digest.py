@@ -23,8 +23,8 @@ from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.ranks.starts import start_of
 from mpmon.diagnosis.roles.role import RANK
-from mpmon.diagnosis.starts import start_of
 from mpmon.diagnosis.stuck_set import doing, stands_since
 from mpmon.model import Moment, Row, Stack
 from mpmon.nodes.join import Part
@@ -137,7 +137,7 @@ def union(*digests: Iterable[Class]) -> Digest:
 
 
 def of_last_start(classes: Digest) -> Digest:
-    """The classes without ranks left over when torchrun restarted the job: see `mpmon.diagnosis.starts`."""
+    """The classes without ranks left over when torchrun restarted the job: see `mpmon.diagnosis.ranks.starts`."""
     most: dict[str, int] = {}
     for row in classes:
         if row.kind.meets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.ahead import furthest, special
+from mpmon.diagnosis.ranks.ahead import furthest, special
 from mpmon.model import Frame, Stack
 from tests.builders import stack
 

@@ -7,7 +7,7 @@ import pytest
 
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
-from mpmon.diagnosis.starts import Starts
+from mpmon.diagnosis.ranks.starts import Starts
 from mpmon.model import Elsewhere, JoinTarget, Node, Process, Row
 from mpmon.nodes.join import Part, join
 from tests.builders import ROOT, START, blocked, history, process, snapshot, stack, thread, watched

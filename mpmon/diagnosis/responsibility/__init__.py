@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
@@ -23,8 +22,9 @@ from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.ranks.collectives import Differs, split
+from mpmon.diagnosis.ranks.meeting import meeting
 from mpmon.diagnosis.responsibility.ended import lost_holder, lost_producers, polled_for, those_gone
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.responsibility.passed_round import (

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.ranks.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at

@@ -6,7 +6,6 @@ What to do: take locks in the same order everywhere; use a single lock; never bl
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
@@ -16,6 +15,7 @@ from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.manager_calls import client_calls
+from mpmon.diagnosis.ranks.collectives import Differs, split
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.meeting import Meeting, Missed, meeting
+from mpmon.diagnosis.ranks.meeting import Meeting, Missed, meeting
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "rendezvous"

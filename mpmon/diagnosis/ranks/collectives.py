@@ -12,7 +12,6 @@ from enum import Enum
 
 import msgspec
 
-from mpmon.diagnosis.ahead import furthest, special
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.history import ThreadKey
@@ -21,6 +20,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.ranks.ahead import furthest, special
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait, user_lines

@@ -11,8 +11,8 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.addresses import rendezvous_address
-from mpmon.diagnosis.collectives import differing
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.ranks.collectives import differing
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.waits import Wait
