@@ -373,6 +373,10 @@ class SnapshotIndex:
         return self.memory.same("wanted", _wanted, self.snapshot.locks)
 
     @cached_property
+    def _entered(self) -> dict[ThreadKey, LockUse]:
+        return self.memory.same("entered", _entered, self.snapshot.locks)
+
+    @cached_property
     def _futexes(self) -> dict[ThreadKey, str]:
         """The first word that a thread waits on in futex(2)."""
         return self.memory.same("futexes", _futexes, self.snapshot.blocked)
@@ -382,9 +386,8 @@ class SnapshotIndex:
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
 
     def block_wanted(self, key: ThreadKey) -> LockUse | None:
-        """The `with` block that a thread polls to enter."""
-        row = self._wanted.get(key)
-        return row if row and row.of_block else None
+        """The `with` block that a thread polls or sleeps to enter."""
+        return self._entered.get(key)
 
     def block_holders(self, key: ThreadKey) -> list[LockUse]:
         """The threads that are in that block."""
@@ -496,6 +499,10 @@ def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
 
 def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
     return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+
+
+def _entered(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
+    return {(row.pid, row.tid): row for row in rows if row.of_block and not row.holds}
 
 
 def _futexes(rows: Iterable[Blocked]) -> dict[ThreadKey, str]:

@@ -81,6 +81,25 @@ def test_who_is_in_the_block_that_another_is_about_to_enter(make: Make) -> None:
     assert wanted.kind in ("FolderLock", "claimed")
 
 
+class Unnamed:
+    """A lock that nothing tells from another one of its class."""
+
+    def __init__(self, ready: threading.Event, end: threading.Event | None) -> None:
+        self.ready, self.end = ready, end
+
+    __enter__, __exit__ = FolderLock.__enter__, FolderLock.__exit__
+    path = "its class's"
+
+
+@pytest.mark.parametrize(
+    ("make", "known"), [(FolderLock, True), (lambda _, *rest: Unnamed(*rest), False)], ids=["named", "unnamed"]
+)
+def test_a_thread_that_sleeps_on_its_way_into_a_block_waits_for_one_with_a_name(make: Make, *, known: bool) -> None:
+    with standing(holding(make, "a/lock"), entering(make, "a/lock")) as (_, waiter):
+        found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"})
+    assert [row.tid for row in found.locks if row.of_block] == ([waiter] if known else [])
+
+
 def test_a_thread_that_enters_nothing_wants_nothing() -> None:
     with standing(holding(FolderLock, "a/lock")) as (holder,):
         found = look_inside(Proc(), os.getpid(), {}, looping=[holder])

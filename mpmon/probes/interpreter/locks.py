@@ -104,7 +104,7 @@ def look_inside(
             runtime = runtime_of(proc, pid, memory)
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
-            inside.note_entering(looping)
+            inside.note_entering({*looping, *sleepers})
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
             counts = inside.counts
         ran = tids.ran()
@@ -317,12 +317,13 @@ class _Inside:
             yield from self._lock(owner)
 
     def note_entering(self, tids: Collection[int]) -> None:
-        """Note the locks of a program's own making that these threads poll for, to enter a `with` block."""
+        """Note the locks of a program's own making that these threads poll for, or sleep for, to enter a `with` block."""
         for tid in tids:
             self._try(self._note_entering, tid, self._stacks.get(tid, []))
 
     def _note_entering(self, tid: int, frames: list[FrameInMemory]) -> None:
-        if found := self._blocks.entering(frames):
+        # Only of a thread that asks again and again is it known that it waits for the very object.
+        if found := self._blocks.entering(frames, unnamed=tid not in self._sleepers):
             kind, name, place = found
             row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False)
             depth = len(frames) - place - 1
