@@ -100,6 +100,23 @@ def test_a_thread_that_sleeps_on_its_way_into_a_block_waits_for_one_with_a_name(
     assert [row.tid for row in found.locks if row.of_block] == ([waiter] if known else [])
 
 
+def test_a_thread_that_sleeps_in_a_lock_on_its_way_is_told_by_that_lock() -> None:
+    inner = threading.Lock()
+
+    class Guarded(FolderLock):
+        def __enter__(self) -> None:
+            if self.end:
+                self.ready.set()
+                with inner:
+                    """Nothing to do."""
+
+    inner.acquire()
+    with standing(entering(Guarded, "a/lock")) as (waiter,):
+        found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"})
+        inner.release()
+    assert not [row for row in found.locks if row.of_block]
+
+
 def test_a_thread_that_enters_nothing_wants_nothing() -> None:
     with standing(holding(FolderLock, "a/lock")) as (holder,):
         found = look_inside(Proc(), os.getpid(), {}, looping=[holder])

@@ -143,6 +143,11 @@ def _seen_from_here(rows: Iterable[KnownChild], namespace: Namespace) -> Iterato
             yield msgspec.structs.replace(row, child=child)
 
 
+def _is_wait(frame: FrameInMemory) -> bool:
+    """In `Condition.wait` of Lib/threading.py, also below `Event.wait`."""
+    return frame.code.name == "wait" and frame.code.file.endswith("/threading.py")
+
+
 class _Lock(msgspec.Struct):
     """One lock object."""
 
@@ -308,7 +313,7 @@ class _Inside:
 
     def _given_back_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
         """Within `Condition.wait` its lock is not held, although the `with` block around it has not ended."""
-        if frame.code.name == "wait" and frame.code.file.endswith("/threading.py"):
+        if _is_wait(frame):
             yield from self._lock(frame.argument(0))
 
     def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
@@ -322,8 +327,12 @@ class _Inside:
             self._try(self._note_entering, tid, self._stacks.get(tid, []))
 
     def _note_entering(self, tid: int, frames: list[FrameInMemory]) -> None:
+        sleeps = tid in self._sleepers
+        if sleeps and not (frames and _is_wait(frames[0])):
+            # In a lock that is known by itself, or in C, such as in a barrier of ranks.
+            return
         # Only of a thread that asks again and again is it known that it waits for the very object.
-        if found := self._blocks.entering(frames, unnamed=tid not in self._sleepers):
+        if found := self._blocks.entering(frames, unnamed=not sleeps):
             kind, name, place = found
             row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False)
             depth = len(frames) - place - 1
