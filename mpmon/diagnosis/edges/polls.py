@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_workers
+from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_result, pool_workers
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
@@ -18,13 +18,13 @@ from mpmon.diagnosis.waits import Wait
 
 def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     """The candidates for a polled condition: children or threads that may end, tasks that may complete, threads that may set
-    an event. `None` if the loop tests something else, or there is no candidate.
+    an event. `None` if the loop tests something else, or there is no candidate; without one, a pool's result was lost.
     """
     targets = _WHOSE.get(row.kind, _whose_result)(job, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
     lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
     if not others and not lost:
-        return None
+        return pool_result(job, key) if row.kind is Wait.POOL_RESULT else None
     of_file = row.kind is Wait.FILE_MARK
     return WaitEdge((*others, *lost), of_data=of_file, guessed=of_file, words=row.words, evidence=_evidence(job, key))
 

@@ -8,6 +8,7 @@ LIBRARY = Library(
     copies=(
         ("loky/process_executor.py", "concurrent/futures/process.py"),
         ("loky/backend/", "multiprocessing/"),
+        ("joblib/pool.py", "multiprocessing/queues.py"),
     ),
     polls=(polls(Wait.POOL_RESULT, "_wait_retrieval ._aborting", "pool result"),),
     bundles=("joblib/externals/",),
