@@ -189,3 +189,45 @@ def test_an_executor_that_has_no_worker_left(frames: tuple[str, ...], *, hangs: 
         (finding,) = found.findings
         assert [suspect.pid for suspect in finding.suspects] == [ROOT]
         assert "the executor has no worker process left" in finding.summary
+
+
+JOBLIB = "site-packages/joblib"
+TAKES = (
+    "multiprocessing/connection.py:250 _ConnectionBase.recv", f"{JOBLIB}/pool.py:144 get",
+    "multiprocessing/pool.py:114 worker",
+)  # fmt: skip
+WORKS = ("job.py:12 score", "multiprocessing/pool.py:125 worker")
+
+
+def of_joblib(*others: tuple[str, ...], seconds: int = 15) -> Diagnosis:
+    """The main program looks a hundred times a second whether the results of joblib's workers are there."""
+    polls = msgspec.structs.replace(
+        stack("main", f"{JOBLIB}/parallel.py:1822 Parallel._retrieve", "job.py:20 <module>"),
+        tests=("._aborting", "_wait_retrieval"),
+    )  # fmt: skip
+    return diagnosed([
+        snapshot(
+            process(), thread(slices=100 * at), polls, blocked("clock_nanosleep", wakes_at=START + at + 0.01),
+            *(row for place, frames in enumerate(others) for row in _worker_of_pool(WORKER + place, at, frames)),
+            at=float(at),
+        )
+        for at in range(seconds)
+    ])  # fmt: skip
+
+
+def _worker_of_pool(pid: int, at: int, frames: tuple[str, ...]) -> Rows:
+    runs = frames is WORKS
+    waits = running(pid) if runs else blocked("read", pid=pid, ran_at=START)
+    return (
+        process(pid, parent=ROOT, cpu_s=float(at) if runs else 0.0), thread(pid, slices=90 * at if runs else 10),
+        stack("main", *frames, pid=pid, at=at if runs else 0.0), waits,
+    )  # fmt: skip
+
+
+def test_a_result_that_is_polled_for_and_on_which_no_worker_works_is_lost() -> None:
+    found = of_joblib(TAKES, TAKES)
+    assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
+
+
+def test_a_worker_at_work_may_bring_it() -> None:
+    assert of_joblib(TAKES, WORKS).verdict is not Verdict.HUNG
