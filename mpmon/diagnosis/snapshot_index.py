@@ -390,9 +390,13 @@ class SnapshotIndex:
         return self._entered.get(key)
 
     def block_holders(self, key: ThreadKey) -> list[LockUse]:
-        """The threads that are in that block."""
-        row = self.block_wanted(key)
-        return self.lock_holders(row.object) if row else []
+        """The threads that are in that block; several only for who asks again and again: what wakes a sleeper need not be the
+        end of one of their blocks, as where calls are limited to some a second.
+        """
+        row, blocked = self.block_wanted(key), self.blocked.get(key)
+        uses = self.lock_holders(row.object) if row else []
+        sleeps = blocked is not None and blocked.syscall == "futex" and not blocked.has_limit
+        return [] if sleeps and len({(use.pid, use.tid) for use in uses}) > 1 else uses
 
     def lock_waiters(self, lock: str | None) -> list[LockUse]:
         """The threads that wait for a lock of their process, by their frames."""
@@ -401,7 +405,7 @@ class SnapshotIndex:
     def wanted_lock(self, key: ThreadKey) -> str | None:
         """The lock of its own process that a thread waits for."""
         row = self._wanted.get(key)
-        return row.object if row else self._futexes.get(key)
+        return row.object if row and not (row.of_block and not self.block_holders(key)) else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
         """Holders of a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or,

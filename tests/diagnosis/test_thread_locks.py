@@ -282,3 +282,43 @@ def test_an_executor_one_of_whose_threads_works_will_come_to_its_queue() -> None
 
     told = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
     assert told.verdict is Verdict.HEALTHY
+
+
+NAMED = "block:0badcafe"
+THIRD = 4103
+IN_EVENT = ("lib/threading.py:327 Condition.wait", "lib/threading.py:629 Event.wait", "locks.py:9 Named.__enter__")
+
+
+def enters(tid: int, name: str, line: str) -> tuple[Row, ...]:
+    """A thread sleeps in an event on its way into the block of a named lock."""
+    return (
+        thread(ROOT, tid), stack(name, *IN_EVENT, line, tid=tid), blocked("futex", f"futex:4100:{tid:#x}", tid=tid, ran_at=0.0),
+        LockUse(pid=ROOT, tid=tid, object=NAMED, kind="Named", holds=False, function="__enter__", depth=1, exact=False),
+    )  # fmt: skip
+
+
+def inside(tid: int, function: str) -> Row:
+    return LockUse(pid=ROOT, tid=tid, object=NAMED, kind="Named", holds=True, function=function, depth=0, exact=False)
+
+
+def test_who_takes_a_named_lock_again_waits_for_itself() -> None:
+    finding = said_of(main_joins(FIRST), enters(FIRST, "first", "job.py:7 first"), (inside(FIRST, "first"),)).findings[
+        0
+    ]
+    assert (finding.cause, [row.thread for row in finding.suspects]) == ("self-deadlock", ["first"])
+    assert "for a lock (Named) held by itself" in finding.summary
+
+
+def test_whoever_else_waits_for_a_named_lock_waits_for_the_one_inside() -> None:
+    asks = enters(FIRST, "first", "job.py:7 first"), enters(SECOND, "second", "job.py:12 second")
+    finding = said_of(main_joins(FIRST), *asks, (inside(SECOND, "second"),)).findings[0]
+    assert (finding.cause, [row.thread for row in finding.suspects]) == ("self-deadlock", ["second"])
+
+
+def test_of_a_block_in_which_there_are_several_none_is_said_to_keep_others_out() -> None:
+    """A limit of calls a second is entered in the same way: what wakes the sleeper is no end of a block."""
+    others = (*sleeper(SECOND, "second", "job.py:12 second"), *sleeper(THIRD, "third", "job.py:20 third"))
+    found = said_of(
+        main_joins(FIRST), enters(FIRST, "first", "job.py:7 first"), others, (inside(SECOND, "second"), inside(THIRD, "third")),
+    )  # fmt: skip
+    assert "held by" not in found.because

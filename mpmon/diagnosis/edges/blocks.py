@@ -7,6 +7,7 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.progress.motion import Motion
 
 
 def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -26,8 +27,10 @@ def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Several processes poll to enter it, so it is a lock. A relative that makes progress may bring what they look for."""
-    wanted = job.block_wanted(key)
+    """Several processes poll to enter it, so it is a lock. A relative that makes progress may bring what they look for. Who
+    sleeps is woken by a thread of its own process, which may have another reason to wait, such as a limit of calls a second.
+    """
+    wanted = job.block_wanted(key) if job.motion(key) is Motion.POLLING else None
     waiting = {use.pid for use in job.lock_waiters(wanted.object)} if wanted else set[int]()
     if wanted is None or len(waiting) < 2 or any(row.table in ("stacks", "locks") for row in job.snapshot.unknowns):
         return None
