@@ -119,11 +119,11 @@ def end_of_interpreter(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A launcher waits until every rank has ended."""
+    """A launcher waits until every rank has ended, a server's until every worker has."""
     children = [pid for pid in job.clients.get(key[0], ()) if job.may_act(pid)]
     if not children:
         return None
-    return WaitEdge(tuple((pid, pid) for pid in children), every=True, words="its ranks to exit")
+    return WaitEdge(tuple((pid, pid) for pid in children), every=True, words=f"{job.wait_state(key).words} to exit")
 
 
 def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
