@@ -319,6 +319,8 @@ class LockUse(Row, frozen=True, kw_only=True):
     """
     exact: bool = True
     """False when the thread ran while it was read, or may have given the lock back inside of its `with` block."""
+    asleep: bool = False
+    """It sleeps on its way into the block, instead of asking again and again: what wakes it need not be the end of a block."""
 
     @property
     def of_block(self) -> bool:

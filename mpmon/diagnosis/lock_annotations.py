@@ -32,7 +32,7 @@ def by_thread(snapshot: Snapshot, stack: Stack) -> tuple[str, ...]:
 
 
 def _of_thread(snapshot: Snapshot, stack: Stack) -> list[LockUse]:
-    return [use for use in snapshot.locks if use.tid == stack.tid and use.pid == stack.pid]
+    return [use for use in snapshot.locks if use.tid == stack.tid and use.pid == stack.pid and not use.asleep]
 
 
 def _is_of(stack: Stack, ident: int | None) -> bool:

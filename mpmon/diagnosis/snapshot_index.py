@@ -373,8 +373,8 @@ class SnapshotIndex:
         return self.memory.same("wanted", _wanted, self.snapshot.locks)
 
     @cached_property
-    def _entered(self) -> dict[ThreadKey, LockUse]:
-        return self.memory.same("entered", _entered, self.snapshot.locks)
+    def _asleep(self) -> dict[ThreadKey, LockUse]:
+        return self.memory.same("asleep", _asleep, self.snapshot.locks)
 
     @cached_property
     def _futexes(self) -> dict[ThreadKey, str]:
@@ -386,26 +386,29 @@ class SnapshotIndex:
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
 
     def block_wanted(self, key: ThreadKey) -> LockUse | None:
-        """The `with` block that a thread polls or sleeps to enter."""
-        return self._entered.get(key)
+        """The `with` block that a thread polls to enter."""
+        row = self._wanted.get(key)
+        return row if row and row.of_block else None
 
     def block_holders(self, key: ThreadKey) -> list[LockUse]:
-        """The threads that are in that block; several only for who asks again and again: what wakes a sleeper need not be the
-        end of one of their blocks, as where calls are limited to some a second.
-        """
-        row, blocked = self.block_wanted(key), self.blocked.get(key)
-        uses = self.lock_holders(row.object) if row else []
-        sleeps = blocked is not None and blocked.syscall == "futex" and not blocked.has_limit
-        return [] if sleeps and len({(use.pid, use.tid) for use in uses}) > 1 else uses
+        """The threads that are in that block."""
+        row = self.block_wanted(key)
+        return self.lock_holders(row.object) if row else []
+
+    def seen_inside(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
+        """The threads in blocks of that name, if a thread sleeps on its way into one; the blocks may be of different objects."""
+        row = self._asleep.get(key)
+        uses = self.lock_holders(row.object) if row else ()
+        return tuple(dict.fromkeys((use.pid, use.tid) for use in uses))
 
     def lock_waiters(self, lock: str | None) -> list[LockUse]:
         """The threads that wait for a lock of their process, by their frames."""
-        return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
+        return [use for use in self._lock_uses.get(lock or "", ()) if not (use.holds or use.asleep)]
 
     def wanted_lock(self, key: ThreadKey) -> str | None:
         """The lock of its own process that a thread waits for."""
         row = self._wanted.get(key)
-        return row.object if row and not (row.of_block and not self.block_holders(key)) else self._futexes.get(key)
+        return row.object if row else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
         """Holders of a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or,
@@ -502,11 +505,11 @@ def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
 
 
 def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
-    return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+    return {(row.pid, row.tid): row for row in reversed(rows) if not (row.holds or row.asleep)}
 
 
-def _entered(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
-    return {(row.pid, row.tid): row for row in rows if row.of_block and not row.holds}
+def _asleep(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
+    return {(row.pid, row.tid): row for row in rows if row.asleep}
 
 
 def _futexes(rows: Iterable[Blocked]) -> dict[ThreadKey, str]:

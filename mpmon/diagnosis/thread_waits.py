@@ -179,7 +179,7 @@ def _on_silent_mount(index: ThreadWaits, key: ThreadKey, found: WaitState) -> Wa
 
 def _for_lock(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     lock = index.wanted_lock(key)
-    held = index.block_holders(key) or (lock and (index.lock_holders(lock) or index.holders_before_fork(key[0], lock)))
+    held = lock and (index.lock_holders(lock) or index.holders_before_fork(key[0], lock))
     return WaitState(Wait.THREAD_LOCK, "a lock", found.frame) if held else None
 
 

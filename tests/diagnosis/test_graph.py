@@ -46,7 +46,36 @@ def closed(*nodes: Node, goal: int = 1) -> Closed | None:
     return Graph(table.__getitem__).closed(key(goal))
 
 
+def guesses(pid: int, *targets: int) -> Node:
+    """Who polls for something that any of these might bring."""
+    return Node(key(pid), Status.WAITS, WaitEdge(tuple(map(key, targets)), guessed=True))
+
+
 # Examples
+
+
+@pytest.mark.parametrize(
+    ("others", "blockers"),
+    [
+        ((idle(2), idle(3)), {1}),
+        ((idle(2), waits(3, 1)), {1}),
+        ((waits(2, 1), waits(3, 1)), {1}),
+        ((guesses(2, 1), waits(3, 1)), {1, 2, 3}),
+        ((waits(2, 1, every=True), idle(3)), {1, 2}),
+        ((waits(2, 1), leaf(3)), {3}),
+    ],
+    ids=["all idle", "idle or waiting for it", "all wait for it", "one guesses too", "one needs it to join", "one is blocked"],
+)  # fmt: skip
+def test_who_only_guesses_who_might_help_is_to_blame_itself_if_these_wait_for_it(
+    others: tuple[Node, ...], blockers: set[int]
+) -> None:
+    found = closed(guesses(1, *(node.key[0] for node in others)), *others)
+    assert found is not None
+    assert set(found.root_blockers) == set(map(key, blockers))
+
+
+def test_one_of_those_that_might_help_moves() -> None:
+    assert closed(guesses(1, 2, 3), waits(2, 1), live(3)) is None
 
 
 def test_one_who_waits_for_somebody_who_moves_will_go_on() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import KernelObject, Row, Unknown
+from mpmon.model import KernelObject, LockUse, Row, Unknown
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
 WORKER, ANOTHER, UNKNOWN, NATIVE = 4121, 4122, 4152, 4190
@@ -229,5 +229,52 @@ def test_a_result_that_is_polled_for_and_on_which_no_worker_works_is_lost() -> N
     assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
 
 
+def test_of_a_pool_elsewhere_nothing_is_known() -> None:
+    """joblib with Dask or Spark: the workers are no processes of the job."""
+    assert not [row for row in of_joblib().findings if row.cause == "item-lost" or "no thread is left" in row.summary]
+
+
 def test_a_worker_at_work_may_bring_it() -> None:
     assert of_joblib(TAKES, WORKS).verdict is not Verdict.HUNG
+
+
+FLEET = "site-packages/fleet"
+ASKS_FLEET = (
+    "lib/threading.py:327 Condition.wait", "lib/threading.py:629 Event.wait", f"{FLEET}/sync.py:40 sync",
+)  # fmt: skip
+
+
+def enters_block(pid: int, line: int) -> Rows:
+    """A task of the library sleeps, in the library again, on its way into a block of a named lock."""
+    frames = (*ASKS_FLEET, f"{FLEET}/lock.py:9 Lock.__enter__", f"job.py:{line} ingest", f"{FLEET}/worker.py:20 run")
+    return (
+        process(pid, parent=ROOT), thread(pid), stack("main", *frames, pid=pid),
+        blocked("futex", f"futex:{pid}:0x10", pid=pid, ran_at=START),
+        LockUse(pid=pid, tid=pid, object="block:0badcafe", kind="Lock", holds=False, exact=False, asleep=True),
+    )  # fmt: skip
+
+
+def in_block(pid: int) -> Row:
+    return LockUse(
+        pid=pid, tid=pid, object="block:0badcafe", kind="Lock", holds=True, function="ingest", depth=1, exact=False
+    )
+
+
+def fleet(*inside: Row) -> Diagnosis:
+    asks_it = (
+        process(), thread(), stack("main", *ASKS_FLEET, f"{FLEET}/client.py:8 gather", "job.py:30 <module>"),
+        blocked("futex", "futex:4100:0x10", ran_at=START),
+    )  # fmt: skip
+    rows = (*asks_it, *enters_block(WORKER, 7), *enters_block(ANOTHER, 7), *inside)
+    return diagnosed([snapshot(*rows, at=float(at)) for at in range(15)])
+
+
+@pytest.mark.parametrize(
+    ("inside", "blamed"),
+    [((ANOTHER,), [ANOTHER]), ((), [WORKER, ANOTHER]), ((WORKER, ANOTHER), [WORKER, ANOTHER])],
+    ids=["one is in such a block already", "nobody is", "both are"],
+)
+def test_of_tasks_that_take_one_lock_the_one_inside_is_to_blame(inside: tuple[int, ...], blamed: list[int]) -> None:
+    found = fleet(*map(in_block, inside))
+    assert found.verdict is Verdict.HUNG
+    assert [suspect.pid for suspect in found.findings[0].suspects] == blamed

@@ -268,6 +268,17 @@ def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
     assert of(*samples) is Motion.BUSY_LOOP
 
 
+def test_one_that_goes_to_and_fro_between_two_places_moves() -> None:
+    """A trainer collects and learns in turn; whoever looks seldom sees now this and now that."""
+    learns = ("torch/autograd/graph.py:979 _engine_run_backward", "site-packages/rl/ppo.py:275 train")
+    collects = ("multiprocessing/connection.py:395 _recv", "site-packages/rl/ppo.py:218 collect")
+
+    def seen(at: int) -> Stack:
+        return stack("main", *(learns if at % 2 else collects), "job.py:34 main", at=at, exact=False)
+
+    assert motion_of(seen) is Motion.PROGRESSING
+
+
 def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
     def waits(at: float) -> Stack:
         select = frame("lib/selectors.py:415 select", arguments=int(at * 7), others=int(at * 3))

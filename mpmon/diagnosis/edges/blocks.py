@@ -1,4 +1,4 @@
-"""Waits for a lock of a program's own making: who polls or sleeps in `__enter__` waits for those in the body of such a block."""
+"""Waits for a lock of a program's own making: who polls in `__enter__` waits for those in the body of such a block."""
 
 from __future__ import annotations
 
@@ -7,30 +7,27 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.progress.motion import Motion
 
 
 def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The threads that are in a `with` block which this one is about to enter; if there are none, the relatives that were killed,
+    """The threads that are in a `with` block which this one polls to enter; if there are none, the relatives that were killed,
     one of which may have been in it; `None` if there are none of these either.
     """
     uses = job.block_holders(key)
     if not uses:
         return _left_locked(job, key)
     targets = tuple(dict.fromkeys((use.pid, use.tid) for use in uses))
-    names = "itself" if targets == (key,) else several(list(dict.fromkeys(job.role(pid).name for pid, _ in targets)))
+    names = several(list(dict.fromkeys(job.role(pid).name for pid, _ in targets)))
     inside = several([f"pid {use.pid} is in a with block of it in {use.function}()" for use in uses])
     return WaitEdge(
         targets, holder_known=True, polled=True, words=f"a lock ({uses[0].kind}) held by {names}",
-        evidence=f"pid {key[0]} is about to enter a with block of {uses[0].kind}, and {inside}: value stacks of their calls",
+        evidence=f"pid {key[0]} polls to enter a with block of {uses[0].kind}, and {inside}: value stacks of their calls",
     )  # fmt: skip
 
 
 def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Several processes poll to enter it, so it is a lock. A relative that makes progress may bring what they look for. Who
-    sleeps is woken by a thread of its own process, which may have another reason to wait, such as a limit of calls a second.
-    """
-    wanted = job.block_wanted(key) if job.motion(key) is Motion.POLLING else None
+    """Several processes poll to enter it, so it is a lock. A relative that makes progress may bring what they look for."""
+    wanted = job.block_wanted(key)
     waiting = {use.pid for use in job.lock_waiters(wanted.object)} if wanted else set[int]()
     if wanted is None or len(waiting) < 2 or any(row.table in ("stacks", "locks") for row in job.snapshot.unknowns):
         return None

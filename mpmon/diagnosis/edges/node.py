@@ -132,8 +132,8 @@ def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _in_block(job: JobState, key: ThreadKey) -> Answer:
-    """It waits for a lock of the program's own making, or of a library's, and no clock ends that."""
-    edge = entered_block(job, key) if job.motion(key) is not Motion.PROGRESSING else None
+    """It polls a lock of the program's own making, and no clock ends that."""
+    edge = entered_block(job, key)
     return edge if edge and not may_act_by_clock(job, key) else None
 
 
@@ -312,8 +312,8 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _by_timer, _asked_to_end, _idle, _in_block, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil,
-    _with_gil, _leaves_unread, stuck_loop, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
+    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
+    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
     _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""

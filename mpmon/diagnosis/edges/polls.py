@@ -11,6 +11,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.queue_ledgers import NO_USERS
+from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.thresholds import NEXT_ROUND_S
 from mpmon.diagnosis.waits import Wait
@@ -18,13 +19,15 @@ from mpmon.diagnosis.waits import Wait
 
 def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     """The candidates for a polled condition: children or threads that may end, tasks that may complete, threads that may set
-    an event. `None` if the loop tests something else, or there is no candidate; without one, a pool's result was lost.
+    an event. `None` if the loop tests something else, or there is no candidate;
+    without one, a result of a pool that is here was lost.
     """
     targets = _WHOSE.get(row.kind, _whose_result)(job, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
     lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
     if not others and not lost:
-        return pool_result(job, key) if row.kind is Wait.POOL_RESULT else None
+        has_pool = any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ()))
+        return pool_result(job, key) if row.kind is Wait.POOL_RESULT and has_pool else None
     of_file = row.kind is Wait.FILE_MARK
     return WaitEdge((*others, *lost), of_data=of_file, guessed=of_file, words=row.words, evidence=_evidence(job, key))
 

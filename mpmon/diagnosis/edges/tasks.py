@@ -37,9 +37,33 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if any(job.motion(other) in _MOVES for other in others):
         return None
     (name, *_) = sorted(packages & job.shape(others[0]).runs)
+    if edge := _kept_out(job, key, tasks):
+        return edge
     names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
     return WaitEdge(tuple(others), polled=True, words=f"a task of {name} in {names}", evidence=evidence)
+
+
+def _kept_out(job: JobState, key: ThreadKey, tasks: list[ThreadKey]) -> WaitEdge | None:
+    """Of tasks that all stand still: the one that is in a `with` block of the name of the one that this thread is about to enter,
+    which may be its own.
+    """
+    inside = [other for other in job.seen_inside(key) if other in tasks]
+    if len(inside) != 1:
+        return None
+    (holder,) = inside
+    whose = "its own" if holder == key else job.name(holder[0])
+    evidence = (
+        f"pid {key[0]} sleeps on its way into a with block, and pid {holder[0]} is in one of the same class and name"
+    )
+    return WaitEdge(
+        (holder,),
+        every=True,
+        holder_known=True,
+        polled=True,
+        words=f"the end of a with block of {whose}",
+        evidence=evidence,
+    )
 
 
 def _never_begun(job: JobState, key: ThreadKey, packages: frozenset[str]) -> WaitEdge | None:

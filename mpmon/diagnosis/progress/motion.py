@@ -12,6 +12,7 @@ range that advances, and one whose variables keep getting new values (`news`).
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from itertools import pairwise
 
@@ -254,6 +255,11 @@ def _are_elsewhere(before: Sample, after: Sample) -> bool:
     return before.stack is not None and after.stack is not None and _lines(before.stack) != _lines(after.stack)
 
 
+def _chain(sample: Sample) -> tuple[tuple[str, str], ...]:
+    """The functions that a sample is in."""
+    return tuple((row.function, row.file) for row in sample.stack.frames) if sample.stack else ()
+
+
 def _moved(before: Sample, after: Sample) -> bool:
     if before.stack is None or after.stack is None or before.stack is after.stack:
         return False
@@ -331,12 +337,16 @@ def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
 
 
 def _without_outliers(samples: list[Sample]) -> list[Sample]:
-    """Drops torn stacks, which mix two moments: a stack that differs from both neighbours, which agree with each other."""
+    """Drops torn stacks, which mix two moments: a stack that differs from both neighbours, which agree with each other. If
+    other functions are found again, the stack is not torn: the thread goes to and fro between them.
+    """
+    found = Counter(map(_chain, samples))
     kept = [
         sample
         for before, sample, after in zip(samples, samples[1:], samples[2:], strict=False)
         if sample.stack is None
         or sample.stack.exact
+        or (found[_chain(sample)] > 1 and _chain(sample) != _chain(before))
         or not (_moved(before, sample) and _moved(sample, after) and not _moved(before, after))
     ]
     return [*samples[:1], *kept, *samples[1:][-1:]] if len(samples) > 1 else samples

@@ -7,7 +7,7 @@ Every rank waits for every other one, so the chain of waiters says nothing; only
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -106,9 +106,11 @@ class Split(msgspec.Struct, frozen=True):
     groups: dict[str, list[ThreadKey]]
     """By operation; for LINE, by place."""
     name: str = ""
-    """For ROOT and ARGUMENT, the name of the argument or variable; else the operation that all are in."""
+    """For ROOT and ARGUMENT, the name of the argument or variable; for DIRECTION and PAIR, the variable in which one rank
+    differs, if any; else the operation that all are in.
+    """
     others: tuple[ThreadKey, ...] = ()
-    """The ranks that wait for these."""
+    """The ranks that wait for these; for DIRECTION and PAIR, all that do not meet."""
     numbers: Numbered = Numbered()
     why: str = ""
     """Why these, if a comparison of the ways of both tells: `rank 1 is in turn 6, rank 0 in turn 5 of the loop at job.py:30`."""
@@ -153,9 +155,10 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
         return None
     cycle = tuple(key for keys in groups.values() for key in keys)
     mains = [(pid, pid) for pid in stuck.job.ranks]
-    waiting = [key for key in mains if stuck.wait_state(key).kind is Wait.COLLECTIVE]
-    odd, name = parted(waiting, stuck.job) or (cycle, "")
-    return Split(how, tuple(odd), groups, name, others=cycle)
+    found = parted([key for key in mains if stuck.wait_state(key).operation in _ONE_SIDED], stuck.job)
+    if found is None or found[0] not in cycle:
+        return Split(how, cycle, groups, others=cycle)
+    return Split(how, found[:1], groups, found[1], others=cycle)
 
 
 def _directions(groups: dict[str, list[ThreadKey]]) -> Differs | None:
@@ -399,30 +402,31 @@ def differing(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], st
     return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
 
 
-def parted(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks at different places, the ranks with another value than most in a function that all of them are in, and that
-    variable: `plan in microbatch`.
+def parted(keys: list[ThreadKey], job: JobState) -> tuple[ThreadKey, str] | None:
+    """Of ranks at different places, the only one with another value than all others in a function that all of them are in, and
+    that variable: `plan` in microbatch().
 
-    What only the first or the last rank has may come of its number, as the ends of a pipeline do.
+    What only the first or the last rank has may come of its number, as at the ends of a pipeline, and so may what only those in
+    between have: another rank in between has to be like the ends.
     """
-    ends = {
-        key for number in (min, max) if (key := number(keys, key=lambda one: job.role(one[0]).rank or 0, default=None))
-    }
+    inner = sorted(keys, key=lambda key: job.role(key[0]).rank or 0)[1:-1]
+    if len(inner) < 2 or any(job.role(key[0]).rank is None for key in keys):
+        return None
     values: dict[ThreadKey, dict[str, int]] = {}
     for key in keys:
         frames = user_lines(stack) if (stack := job.stacks.get(key)) else ()
         rows = ((frame.function, frame.plain) for frame in frames if frame.plain)
-        values[key] = {f"{name} in {bare(function)}": value for function, row in rows for name, value in row.items()}
-    return _minority(keys, values, apart=ends)
+        values[key] = {
+            f"`{name}` in {bare(function)}()": value for function, row in rows for name, value in row.items()
+        }
+    odd, name = _minority(keys, values) or ([], "")
+    return (odd[0], name) if len(odd) == 1 and odd[0] in inner else None
 
 
 def _minority(
-    keys: list[ThreadKey],
-    values: Mapping[ThreadKey, Mapping[str, Hashable]],
-    *,
-    apart: Collection[ThreadKey] = (),
+    keys: list[ThreadKey], values: Mapping[ThreadKey, Mapping[str, Hashable]]
 ) -> tuple[list[ThreadKey], str] | None:
-    """The ranks with another value than most for one name, unless they are all among those `apart`, and that name.
+    """The ranks with another value than most for one name, and that name.
 
     Values that differ on every rank, such as its number, say nothing.
     """
@@ -433,6 +437,6 @@ def _minority(
         for key, named in values.items():
             groups.setdefault(named[name], []).append(key)
         fewest = min(groups.values(), key=len)
-        if len(groups) == 2 and 2 * len(fewest) < len(keys) and not set(fewest) <= set(apart):
+        if len(groups) == 2 and 2 * len(fewest) < len(keys):
             return fewest, name
     return None

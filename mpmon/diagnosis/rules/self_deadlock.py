@@ -87,10 +87,13 @@ def _asks_own_library(stuck: StuckSet) -> Match | None:
     edge = stuck.graph.node(stuck.root or stuck.goal).edge
     if not _is_alone(stuck) or edge is None or not edge.polled:
         return None
+    advice = "Do not wait for a task inside a task: return its result instead, or add workers."
+    if edge.holder_known:
+        advice = "Do not enter a block of a lock inside another one of the same lock, unless the lock allows for it."
     return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {edge.words}",
         evidence=stuck.edge_evidence(),
-        advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
+        advice=(advice,),
     )
 
 

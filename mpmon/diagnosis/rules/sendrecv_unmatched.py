@@ -62,7 +62,11 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
 
 def _parted(stuck: StuckSet, found: Split) -> tuple[str, ...]:
     """Why the odd ranks are those: one of their variables."""
-    return (f"{stuck.job.names(found.odd)} differs from most in the variable {found.name}",) if found.name else ()
+    return (
+        (f"{found.name} has another value on {stuck.job.names(found.odd)} than on the other ranks",)
+        if found.name
+        else ()
+    )
 
 
 def _tag(stuck: StuckSet, key: ThreadKey) -> str:

@@ -334,7 +334,7 @@ class _Inside:
         # Only of a thread that asks again and again is it known that it waits for the very object.
         if found := self._blocks.entering(frames, unnamed=not sleeps):
             kind, name, place = found
-            row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False)
+            row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False, asleep=sleeps)
             depth = len(frames) - place - 1
             self.locks.append(msgspec.structs.replace(row, function=frames[place].code.name, depth=depth))
 
