@@ -9,7 +9,20 @@ import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import KernelObject, LockUse, Row, Unknown
-from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
+from tests.builders import (
+    ROOT,
+    START,
+    blocked,
+    diagnosed,
+    frame,
+    holds,
+    kernel_object,
+    process,
+    running,
+    snapshot,
+    stack,
+    thread,
+)
 
 WORKER, ANOTHER, UNKNOWN, NATIVE = 4121, 4122, 4152, 4190
 RAY = "/usr/lib/python3/site-packages/ray/_private/worker.py"
@@ -278,3 +291,46 @@ def test_of_tasks_that_take_one_lock_the_one_inside_is_to_blame(inside: tuple[in
     found = fleet(*map(in_block, inside))
     assert found.verdict is Verdict.HUNG
     assert [suspect.pid for suspect in found.findings[0].suspects] == blamed
+
+
+GZIP, TASK = 4160, 4161
+IN_LOOP = ("lib/selectors.py:468 EpollSelector.select", "asyncio/base_events.py:1884 BaseEventLoop._run_once")
+UNPACKS = (
+    "lib/subprocess.py:2004 Popen._try_wait", "lib/subprocess.py:1264 Popen.wait", "logs.py:10 unpack",
+    f"{FLEET}/worker.py:20 run",
+)  # fmt: skip
+
+
+def unpacking(*watched: str, frames: tuple[str, ...] = UNPACKS) -> Diagnosis:
+    """A task waits for the end of gzip, which cannot write; the main thread of its worker is an event loop."""
+    return diagnosed([
+        snapshot(
+            process(), thread(), stack("main", *ASKS_FLEET, f"{FLEET}/client.py:8 gather", "job.py:30 <module>"),
+            blocked("futex", "futex:4100:0x10", ran_at=START),
+            process(WORKER, parent=ROOT), thread(WORKER, slices=9 * at), stack("main", *IN_LOOP, pid=WORKER),
+            blocked("epoll_wait", "socket:5", *watched, pid=WORKER, timeout_s=0.5), kernel_object("socket:5"),
+            thread(WORKER, TASK), stack("task", *frames, pid=WORKER, tid=TASK),
+            blocked("wait4", f"process:{GZIP}", pid=WORKER, tid=TASK, ran_at=START),
+            process(GZIP, parent=WORKER, name="gzip", cmdline=("gzip", "-dc", "a.gz")), thread(GZIP),
+            blocked("write", "pipe:7", pid=GZIP, ran_at=START, writes=True),
+            kernel_object("pipe:7", kind="pipe", fill=65536, capacity=65536), holds(GZIP, "pipe:7", reads=False),
+            holds(WORKER, "pipe:7", writes=False), at=float(at),
+        )
+        for at in range(15)
+    ])  # fmt: skip
+
+
+def test_the_task_that_has_started_a_program_has_its_pipe_and_not_the_event_loop_beside_it() -> None:
+    found = unpacking()
+    assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [
+        ("pipe-full", [WORKER])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("watched", "frames"),
+    [(("pipe:7",), UNPACKS), ((), ("asyncio/unix_events.py:1418 ThreadedChildWatcher._do_waitpid",))],
+    ids=["the loop watches the pipe", "only the loop's own watcher waits for its end"],
+)
+def test_an_event_loop_that_may_read_the_pipe(watched: tuple[str, ...], frames: tuple[str, ...]) -> None:
+    assert "pipe-full" not in [row.cause for row in unpacking(*watched, frames=frames).findings]

@@ -311,13 +311,27 @@ def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
     now wait for another process again.
     """
     first = acting_thread(job, pid)
-    yield first
+    if not _leaves_to_starter(job, key, first):
+        yield first
     waiter = job.thread_history(key)
     for other in job.others_at_work(first) if first[1] == pid else ():
         past = job.thread_history(other)
         in_vain = past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and not waits_inside(job, other)
         if not in_vain and job.motion(other) is not Motion.POLLING and not _serves_library(job, other, key):
             yield other
+
+
+def _leaves_to_starter(job: JobState, key: ThreadKey, loop: ThreadKey) -> bool:
+    """An event loop does not watch the pipe, and another thread of its process waits in the user's code for the end of the one
+    that writes to it: that thread has started the writer, and has its pipes.
+    """
+    row, waiter = job.blocked.get(loop), job.blocked.get(key)
+    if job.wait_state(loop).kind is not Wait.EVENT_LOOP or row is None or waiter is None or not waiter.writes:
+        return False
+    starters = (job.blocked[other] for other in job.threads(loop[0]) if other in job.blocked and job.shape(other).runs)
+    return set(row.waits_on).isdisjoint(waiter.waits_on) and any(
+        f"process:{key[0]}" in one.waits_on for one in starters
+    )
 
 
 def _serves_library(job: JobState, key: ThreadKey, waiter: ThreadKey) -> bool:
