@@ -397,7 +397,7 @@ def test_a_title_is_not_alone_on_the_last_line_of_the_stacks() -> None:
 def test_the_job_cannot_send_commands_to_the_terminal() -> None:
     nasty = many(3)
     view = nasty.diagnosis.processes[1]
-    changed = type(view)(pid=view.pid, role="\x1b[2Jboom", parent=5000)
+    changed = type(view)(pid=view.pid, role="\x1b[2Jboom", kind="subprocess", parent=5000)
     diagnosis = type(nasty.diagnosis)(
         verdict=nasty.diagnosis.verdict, processes=(nasty.diagnosis.processes[0], changed)
     )

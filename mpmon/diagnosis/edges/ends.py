@@ -119,7 +119,7 @@ def end_of_interpreter(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A launcher waits until every rank has ended, a server's until every worker has."""
+    """A launcher waits until every rank has ended."""
     children = [pid for pid in job.clients.get(key[0], ()) if job.may_act(pid)]
     if not children:
         return None
