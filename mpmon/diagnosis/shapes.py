@@ -15,6 +15,9 @@ from mpmon.model import Stack
 
 _FOLDERS = ("/site-packages/", "/dist-packages/")
 
+OWN = "mpmon"
+"""The package whose scenes `mpmon demo` plays: they are programs, of which it is no library."""
+
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
     """The parts of a stack, by whose code it is."""
@@ -67,5 +70,6 @@ def package(file: str) -> str | None:
     for folder in _FOLDERS:
         _, found, name = file.rpartition(folder)
         if found:
-            return name.partition("/")[0].removesuffix(".py")
+            name = name.partition("/")[0].removesuffix(".py")
+            return None if name == OWN else name
     return None

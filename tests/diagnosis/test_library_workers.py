@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.model import KernelObject, LockUse, Row, Unknown
 from tests.builders import (
     ROOT,
@@ -334,3 +335,11 @@ def test_the_task_that_has_started_a_program_has_its_pipe_and_not_the_event_loop
 )
 def test_an_event_loop_that_may_read_the_pipe(watched: tuple[str, ...], frames: tuple[str, ...]) -> None:
     assert "pipe-full" not in [row.cause for row in unpacking(*watched, frames=frames).findings]
+
+
+def test_a_scene_of_the_demo_is_a_program_and_mpmon_no_library_of_it() -> None:
+    scene = "site-packages/mpmon/demo"
+    found = shape(
+        stack("main", f"{scene}/loader_without_torch.py:40 get", "loader.py:42 main", f"{scene}/running.py:9 run")
+    )
+    assert found == Shape()
