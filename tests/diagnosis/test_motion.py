@@ -279,6 +279,20 @@ def test_one_that_goes_to_and_fro_between_two_places_moves() -> None:
     assert motion_of(seen) is Motion.PROGRESSING
 
 
+@pytest.mark.parametrize(
+    ("grows", "found"), [(True, Motion.PROGRESSING), (False, Motion.BUSY_LOOP)], ids=["new values", "the same ones"]
+)
+def test_top_level_code_that_is_seen_at_one_place_by_chance_moves_if_what_it_leads_to_does(
+    *, grows: bool, found: Motion
+) -> None:
+    def seen(at: int) -> Stack:
+        calls = ("multiprocessing/connection.py:395 _recv", "site-packages/rl/ppo.py:218 collect", "job.py:34 main")
+        inside = ((0, 1, 77), (1, 2, at if grows else 5))
+        return msgspec.structs.replace(stack("main", *calls, at=at), turns=(), contents=inside)
+
+    assert motion_of(seen) is found
+
+
 def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
     def waits(at: float) -> Stack:
         select = frame("lib/selectors.py:415 select", arguments=int(at * 7), others=int(at * 3))

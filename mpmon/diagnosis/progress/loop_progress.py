@@ -35,6 +35,14 @@ def round_since(samples: Sequence[Sample]) -> float | None:
     return None if depth is None else _circles_since(stacks, depth, computing[0].at, computing[-1].at)
 
 
+def has_news(samples: Sequence[Sample]) -> bool:
+    """Since the first of these samples a new value was found in the loop that the thread is in, or in the calls around it."""
+    stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
+    read = [stack for stack in stacks if _is_read(stack)]
+    depth = _loop(read) if len(read) > 1 else None
+    return depth is not None and _last_news(read, read, depth) > read[0].taken_at
+
+
 def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: float) -> float | None:
     """The same for stacks that are all in one call at this depth."""
     read = [stack for stack in stacks if _is_read(stack)]

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Sample, ThreadHistory
-from mpmon.diagnosis.progress.loop_progress import round_since, stays_in_native
+from mpmon.diagnosis.progress.loop_progress import has_news, round_since, stays_in_native
 from mpmon.diagnosis.progress.news import brings_news
 from mpmon.diagnosis.shapes import asks_own_library
 from mpmon.diagnosis.thresholds import (
@@ -94,13 +94,14 @@ def _steps(samples: list[Sample]) -> bool:
 
 
 def _computes(samples: list[Sample]) -> bool:
-    """A library's task computes something that will end: native code, a loop over a list or a range that advances, or one
-    whose variables keep getting new values. In an endless loop they stay, or come again.
+    """Top-level code finds something new; or a library's task computes something that will end: native code, a loop over a list
+    or a range that advances, or one whose variables keep getting new values. In an endless loop they stay, or come again.
     """
     stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
     entry = _entry(stacks[-1])
     if entry is None:
-        return False
+        # Code of the program's own, or a library in it: what it leads to changes, though it is seen at the same lines.
+        return has_news(samples)
     native = not any(stack.owns_gil for stack in stacks) or stays_in_native(stacks)
     return native or _advances(stacks) or brings_news(stacks, entry)
 
