@@ -12,7 +12,6 @@ range that advances, and one whose variables keep getting new values (`news`).
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from itertools import pairwise
 
@@ -256,9 +255,19 @@ def _are_elsewhere(before: Sample, after: Sample) -> bool:
     return before.stack is not None and after.stack is not None and _lines(before.stack) != _lines(after.stack)
 
 
-def _chain(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """The functions that a sample is in."""
-    return tuple((row.function, row.file) for row in sample.stack.frames) if sample.stack else ()
+def _parts_at_line(before: Stack | None, after: Stack) -> bool:
+    """The first difference, from the outermost call inwards, is a line of one and the same call that calls something there."""
+    frames = zip(reversed(before.frames[1:]), reversed(after.frames[1:]), strict=False) if before else ()
+    for a, b in frames:
+        if _call(a) != _call(b):
+            return False
+        if a.line != b.line:
+            return True
+    return False
+
+
+def _call(frame: Frame) -> tuple[str, str, int | None]:
+    return frame.function, frame.file, frame.arguments_digest
 
 
 def _moved(before: Sample, after: Sample) -> bool:
@@ -300,7 +309,7 @@ def _same_calls(before: Stack, after: Stack) -> int:
     """How many calls, counted from the outermost, are the same in both."""
     count = 0
     for a, b in zip(reversed(before.frames), reversed(after.frames), strict=False):
-        if (a.function, a.file, a.arguments_digest) != (b.function, b.file, b.arguments_digest):
+        if _call(a) != _call(b):
             break
         count += 1
     return count
@@ -338,16 +347,15 @@ def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
 
 
 def _without_outliers(samples: list[Sample]) -> list[Sample]:
-    """Drops torn stacks, which mix two moments: a stack that differs from both neighbours, which agree with each other. If
-    other functions are found again, the stack is not torn: the thread goes to and fro between them.
+    """Drops torn stacks, which mix two moments: a stack that differs from both neighbours, which agree with each other. If it
+    parts from them at another line of the same call, the thread was there: no mixture shows a line that was never reached.
     """
-    found = Counter(map(_chain, samples))
     kept = [
         sample
         for before, sample, after in zip(samples, samples[1:], samples[2:], strict=False)
         if sample.stack is None
         or sample.stack.exact
-        or (found[_chain(sample)] > 1 and _chain(sample) != _chain(before))
+        or _parts_at_line(before.stack, sample.stack)
         or not (_moved(before, sample) and _moved(sample, after) and not _moved(before, after))
     ]
     return [*samples[:1], *kept, *samples[1:][-1:]] if len(samples) > 1 else samples
