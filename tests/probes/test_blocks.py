@@ -97,7 +97,14 @@ class Unnamed:
 def test_a_thread_that_sleeps_on_its_way_into_a_block_waits_for_one_with_a_name(make: Make, *, known: bool) -> None:
     with standing(holding(make, "a/lock"), entering(make, "a/lock")) as (_, waiter):
         found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"})
-    assert [row.tid for row in found.locks if row.of_block] == ([waiter] if known else [])
+    assert [(row.tid, row.asleep) for row in found.locks if row.of_block] == ([(waiter, True)] if known else [])
+
+
+@pytest.mark.parametrize("make", [FolderLock, lambda _, *rest: Unnamed(*rest)], ids=["named", "unnamed"])
+def test_a_thread_that_polls_is_one_that_polls_also_while_it_sleeps(make: Make) -> None:
+    with standing(holding(make, "a/lock"), entering(make, "a/lock")) as (_, waiter):
+        found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"}, looping=[waiter])
+    assert [(row.tid, row.asleep) for row in found.locks if row.of_block] == [(waiter, False)]
 
 
 def test_a_thread_that_sleeps_in_a_lock_on_its_way_is_told_by_that_lock() -> None:

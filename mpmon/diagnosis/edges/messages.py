@@ -322,8 +322,8 @@ def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
 
 
 def _leaves_to_starter(job: JobState, key: ThreadKey, loop: ThreadKey) -> bool:
-    """An event loop does not watch the pipe, and another thread of its process waits in the user's code for the end of the one
-    that writes to it: that thread has started the writer, and has its pipes.
+    """An event loop does not watch the pipe, and another thread of its process waits, in code that a library has called, for the
+    end of the one that writes to it: that thread has started the writer, and has its pipes.
     """
     row, waiter = job.blocked.get(loop), job.blocked.get(key)
     if job.wait_state(loop).kind is not Wait.EVENT_LOOP or row is None or waiter is None or not waiter.writes:

@@ -26,10 +26,14 @@ def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(job, target))
     lost = _untold(job, key[0]) if row.kind is Wait.JOIN_PROCESS else ()
     if not others and not lost:
-        has_pool = any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ()))
-        return pool_result(job, key) if row.kind is Wait.POOL_RESULT and has_pool else None
+        return pool_result(job, key) if row.kind is Wait.POOL_RESULT and _has_pool(job, key[0]) else None
     of_file = row.kind is Wait.FILE_MARK
     return WaitEdge((*others, *lost), of_data=of_file, guessed=of_file, words=row.words, evidence=_evidence(job, key))
+
+
+def _has_pool(job: JobState, pid: int) -> bool:
+    """The process has workers of a pool; those of joblib with Dask or Spark are no children of it."""
+    return any(job.role(child).kind in POOL_WORKERS for child in job.clients.get(pid, ()))
 
 
 def _untold(job: JobState, pid: int) -> tuple[NoReleaser, ...]:

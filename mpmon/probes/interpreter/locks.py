@@ -104,7 +104,7 @@ def look_inside(
             runtime = runtime_of(proc, pid, memory)
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
-            inside.note_entering({*looping, *sleepers})
+            inside.note_entering(looping, sleepers)
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
             counts = inside.counts
         ran = tids.ran()
@@ -321,20 +321,26 @@ class _Inside:
         for owner in self._blocks.kept(frame):
             yield from self._lock(owner)
 
-    def note_entering(self, tids: Collection[int]) -> None:
+    def note_entering(self, polling: Collection[int], sleeping: Collection[int]) -> None:
         """Note the locks of a program's own making that these threads poll for, or sleep for, to enter a `with` block."""
-        for tid in tids:
-            self._try(self._note_entering, tid, self._stacks.get(tid, []))
+        for tid in polling:
+            self._try(self._note_polled, tid, self._stacks.get(tid, []))
+        for tid in set(sleeping).difference(polling):
+            self._try(self._note_slept_for, tid, self._stacks.get(tid, []))
 
-    def _note_entering(self, tid: int, frames: list[FrameInMemory]) -> None:
-        sleeps = tid in self._sleepers
-        if sleeps and not (frames and _is_wait(frames[0])):
-            # In a lock that is known by itself, or in C, such as in a barrier of ranks.
-            return
+    def _note_polled(self, tid: int, frames: list[FrameInMemory]) -> None:
+        self._note_entering(tid, frames, asleep=False)
+
+    def _note_slept_for(self, tid: int, frames: list[FrameInMemory]) -> None:
+        # Any other wait is in a lock that is known by itself, or in C, such as in a barrier of ranks.
+        if frames and _is_wait(frames[0]):
+            self._note_entering(tid, frames, asleep=True)
+
+    def _note_entering(self, tid: int, frames: list[FrameInMemory], *, asleep: bool) -> None:
         # Only of a thread that asks again and again is it known that it waits for the very object.
-        if found := self._blocks.entering(frames, unnamed=not sleeps):
+        if found := self._blocks.entering(frames, unnamed=not asleep):
             kind, name, place = found
-            row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False, asleep=sleeps)
+            row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False, asleep=asleep)
             depth = len(frames) - place - 1
             self.locks.append(msgspec.structs.replace(row, function=frames[place].code.name, depth=depth))
 
