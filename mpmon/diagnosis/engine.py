@@ -25,7 +25,7 @@ from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.missing_data import unchecked
 from mpmon.diagnosis.pace import Progress, progress
-from mpmon.diagnosis.patience import has_only_stood, is_ripe, is_slow
+from mpmon.diagnosis.patience import has_only_stood, is_ripe, is_slow, waits_long
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.ranking import ranked
 from mpmon.diagnosis.remarks import remarks
@@ -96,7 +96,7 @@ def _hung(job: JobState, graph: Graph, stuck_sets: list[StuckSet], findings: tup
 
 
 def _not_hung(job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]) -> Diagnosis:
-    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(job, goals), ()
+    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(job, graph, goals), ()
     gets_on = Progress()
     slow = next((goal for goal in goals if is_slow(job, graph, goal)), None)
     waits = any(graph.node(goal).status is Status.WAITS for goal in goals)
@@ -116,7 +116,7 @@ def _not_hung(job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: l
         since, because = stuck.since(), f"{stuck.role()} is {stuck.doing()}, so far only for {stuck.for_how_long()}"
     elif slow:
         verdict, since = Verdict.SLOW, stands_since(job, slow)
-        because = _slow_words(job, graph, slow)
+        because = _waiting_words(job, graph, slow)
     else:
         gets_on = progress(job)
         because = f"{gets_on.words}{_above(job)}" if gets_on.words else because
@@ -159,11 +159,13 @@ def _unchecked(job: JobState, findings: tuple[Finding, ...] = ()) -> tuple[Unche
     return tuple(unchecked(job, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
 
 
-def _healthy_words(job: JobState, goals: list[ThreadKey]) -> str:
+def _healthy_words(job: JobState, graph: Graph, goals: list[ThreadKey]) -> str:
     goal = next((goal for goal in goals if job.wait_state(goal).kind not in OPENS_GOALS), goals[0])
     name = job.role(goal[0]).name
     if job.wait_state(goal).idle:
         return f"{name} is idle, as expected: it waits for {job.wait_state(goal).words}"
+    if waits_long(job, graph, goal):
+        return f"{_waiting_words(job, graph, goal)}{_above(job)}"
     moves = job.motion(goal) is Motion.PROGRESSING
     said = f"{name} is making progress: {doing(job, goal)}" if moves else f"{name} is {doing(job, goal)}"
     return f"{said}{_above(job)}"
@@ -178,7 +180,7 @@ def _above(job: JobState) -> str:
     return f" ({role.name}, pid {root}, is not Python: only its Python descendants count)" if role.starts else ""
 
 
-def _slow_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
+def _waiting_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
     others = islice(graph.reached(goal), 1, None)
     helper = next((key for key in others if graph.node(key).status is Status.LIVE), None)
     words = f"{job.role(goal[0]).name} has waited for {age(job.now - stands_since(job, goal))}"

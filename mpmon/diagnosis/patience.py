@@ -19,7 +19,9 @@ from mpmon.diagnosis.thresholds import (
     RUNNING_PATIENCE_S,
     STILL_S,
 )
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import EVENTS, Wait
+
+_ENDS_OF_THREADS = frozenset({Wait.EXIT, Wait.JOIN_THREAD})
 
 
 def is_ripe(stuck: StuckSet) -> bool:
@@ -99,11 +101,19 @@ def _from_the_beginning(job: JobState, stood_s: float) -> bool:
 
 
 def is_slow(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
-    """The goal has waited for a while for a thread that makes progress. Waiting for a process to end does not count: that
-    may take any time.
+    """The goal has waited for a while for what another thread owes it. Waiting for a thread to end does not count: that may
+    take any time.
     """
-    waits_for_end = job.wait_state(goal).kind in (*OPENS_GOALS, Wait.SIGNAL)
-    if waits_for_end or is_server(job, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
+    return job.wait_state(goal).kind not in _ENDS_OF_THREADS and waits_long(job, graph, goal)
+
+
+def waits_long(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
+    """The goal has waited for a while for a thread that makes progress: not for processes to end, and not for whatever
+    happens next.
+    """
+    if job.wait_state(goal).kind in OPENS_GOALS | EVENTS or is_server(job, goal):
+        return False
+    if graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
     stands = job.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)
     return stands and job.now - stands_since(job, goal) >= PATIENCE_S
