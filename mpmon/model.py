@@ -329,17 +329,21 @@ class LockUse(Row, frozen=True, kw_only=True):
 
 
 class JoinTarget(Row, frozen=True, kw_only=True):
-    """What a waiting call refers to: the joined thread, the future whose result is requested, or possibly a torch `Work`."""
+    """What a waiting call refers to: the joined thread, the future whose result is requested, or possibly a torch `Work`; else
+    that the thread is in a task of an executor in whose queue others wait.
+    """
 
     pid: Pid
     tid: Pid
     kind: str
-    """`thread`, `future`, or `work`: the code calls a method of the name by which one waits for a collective."""
+    """`thread`, `future`, or `work`: the code calls a method of the name by which one waits for a collective. `task`: all threads
+    of the executor are in tasks, and others wait in its queue.
+    """
     by_tid: Pid | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
     queued_for: tuple[Pid, ...] = ()
     """Of a future whose task still waits in the queue of an executor, or that gets its result from such a one through
-    coroutines: the threads of the executor, which alone can take it.
+    coroutines: the threads of the executor, which alone can take it. Of a `task` as well.
     """
     members: tuple[int, ...] = ()
     """Of `work` by a function of torch's own: the ranks of its process group, by their numbers in the job; empty where that

@@ -17,7 +17,7 @@ from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
-from mpmon.diagnosis.responsibility.tasks import traced
+from mpmon.diagnosis.responsibility.tasks import traced, wait_for_request
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.waits import POOL_TASKS, RESULTS, Context, Wait
@@ -78,6 +78,7 @@ def part(stuck: StuckSet) -> Part | None:
         or waiter_for_lock(stuck)
         or polled_for(stuck)
         or traced(stuck)
+        or wait_for_request(stuck)
     ):
         return None
     if stuck.nobody and stuck.nobody.reason not in _LEFT_OPEN:

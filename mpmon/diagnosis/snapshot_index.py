@@ -431,7 +431,12 @@ class SnapshotIndex:
     def queued_for(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
         """The threads of the executor in whose queue the task is whose result a thread waits for."""
         row = self._awaited.get(key)
-        return tuple((row.pid, tid) for tid in row.queued_for) if row else ()
+        return tuple((row.pid, tid) for tid in row.queued_for) if row and row.kind == "future" else ()
+
+    def is_full(self, key: ThreadKey) -> bool:
+        """The thread is in a task of an executor whose threads all are, while others wait in its queue."""
+        row = self._awaited.get(key)
+        return row is not None and row.kind == "task"
 
     def group_of(self, key: ThreadKey) -> tuple[int, ...]:
         """The ranks of the process group of a thread's collective; empty if that is unknown."""

@@ -57,6 +57,11 @@ class ThreadMotions(ThreadWaits):
                 self._motions[key] = Motion.POLLING if asks else moves
         return self._motions[key]
 
+    def stays_in_calls(self, key: ThreadKey) -> bool:
+        """By its frames alone a thread polls, whatever changes in the objects that these lead to."""
+        past = self.thread_history(key)
+        return past is not None and self.memory.same(("calls", key), gets_on, past.samples) is Motion.POLLING
+
     def asks_since(self, key: ThreadKey) -> float | None:
         """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
         that timed out, a loop that only looks for something or, for a rank that others wait for, a status file or a directory

@@ -572,6 +572,21 @@ def test_the_child_of_one_that_waits_for_it_ended_after_the_processes_were_liste
     assert seen(lambda _: waits).verdict is Verdict.HEALTHY
 
 
+@pytest.mark.parametrize(("ran", "hangs"), [(False, True), (True, False)])
+def test_a_wait_that_was_read_before_the_thread_last_ran_may_be_over(*, ran: bool, hangs: bool) -> None:
+    """It waited for one child, which has ended; the kernel was not asked since, and another child sleeps for a day."""
+
+    def rows(second: int) -> Rows:
+        return (
+            process(), thread(slices=11 if ran and second >= 9 else 10), stack("main", "job.py:7 main"),
+            blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+            process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:30 work", pid=CHILD),
+            blocked("clock_nanosleep", pid=CHILD, ran_at=0.0, wakes_at=START + 86400),
+        )  # fmt: skip
+
+    assert (seen(rows, 14).verdict is Verdict.HUNG) is hangs
+
+
 def test_two_looks_far_apart_are_too_few_to_call_a_job_that_waits_healthy() -> None:
     """On a machine that has no time for it."""
     rows = (

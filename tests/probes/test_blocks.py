@@ -81,6 +81,25 @@ def test_who_is_in_the_block_that_another_is_about_to_enter(make: Make) -> None:
     assert wanted.kind in ("FolderLock", "claimed")
 
 
+def acquiring(path: str) -> Callable[[threading.Event, threading.Event], None]:
+    class Acquired(FolderLock):
+        """Taken by hand."""
+
+        def acquire(self) -> None:
+            self.ready.set()
+            if self.end:
+                self.end.wait()
+
+    return lambda ready, end: Acquired(path, ready, end).acquire()
+
+
+def test_a_lock_that_is_taken_by_hand_is_wanted_as_well() -> None:
+    with standing(acquiring("a/lock"), acquiring("b/lock"), acquiring("a/lock")) as waiters:
+        found = look_inside(Proc(), os.getpid(), {}, looping=waiters)
+    wanted = {row.tid: row.object for row in found.locks if row.of_block}
+    assert wanted[waiters[0]] == wanted[waiters[2]] != wanted[waiters[1]]
+
+
 class Unnamed:
     """A lock that nothing tells from another one of its class."""
 
@@ -94,15 +113,15 @@ class Unnamed:
 @pytest.mark.parametrize(
     ("make", "known"), [(FolderLock, True), (lambda _, *rest: Unnamed(*rest), False)], ids=["named", "unnamed"]
 )
-def test_a_thread_that_sleeps_on_its_way_into_a_block_waits_for_one_with_a_name(make: Make, *, known: bool) -> None:
+@pytest.mark.parametrize("polls", [True, False])
+def test_on_its_way_into_a_block_a_thread_waits_for_one_with_a_name(make: Make, *, known: bool, polls: bool) -> None:
     with standing(holding(make, "a/lock"), entering(make, "a/lock")) as (_, waiter):
-        found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"})
-    assert [(row.tid, row.asleep) for row in found.locks if row.of_block] == ([(waiter, True)] if known else [])
+        found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"}, looping=[waiter] if polls else [])
+    assert [(row.tid, row.asleep) for row in found.locks if row.of_block] == ([(waiter, not polls)] if known else [])
 
 
-@pytest.mark.parametrize("make", [FolderLock, lambda _, *rest: Unnamed(*rest)], ids=["named", "unnamed"])
-def test_a_thread_that_polls_is_one_that_polls_also_while_it_sleeps(make: Make) -> None:
-    with standing(holding(make, "a/lock"), entering(make, "a/lock")) as (_, waiter):
+def test_a_thread_that_polls_is_one_that_polls_also_while_it_sleeps() -> None:
+    with standing(holding(FolderLock, "a/lock"), entering(FolderLock, "a/lock")) as (_, waiter):
         found = look_inside(Proc(), os.getpid(), {waiter: f"futex:{os.getpid()}:1"}, looping=[waiter])
     assert [(row.tid, row.asleep) for row in found.locks if row.of_block] == [(waiter, False)]
 

@@ -108,6 +108,15 @@ def _progresses(job: JobState, key: ThreadKey) -> Answer:
     return Status.LIVE if moves else None
 
 
+def _not_read_since(job: JobState, key: ThreadKey) -> Answer:
+    """It has stood still since it last ran, and what is known of it is older: it may wait for something else by now."""
+    past, blocked = job.thread_history(key), job.blocked.get(key)
+    if past is None or blocked is None or blocked.ran_at is None or job.motion(key) is not Motion.NOT_SCHEDULED:
+        return None
+    read = next((sample for sample in past.samples if sample.blocked == blocked), None)
+    return Status.LIVE if read and read.slices != past.thread.slices else None
+
+
 def _in_silent_mount(job: JobState, key: ThreadKey) -> Answer:
     mount = job.silent_mount(key)
     return file_server(job, key, mount) if mount else None
@@ -132,7 +141,9 @@ def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _in_block(job: JobState, key: ThreadKey) -> Answer:
-    """It polls a lock of the program's own making, and no clock ends that."""
+    """It polls a lock of the program's own making, and no clock ends that; what changes meanwhile belongs to the lock."""
+    if job.motion(key) is Motion.PROGRESSING and not job.stays_in_calls(key):
+        return None
     edge = entered_block(job, key)
     return edge if edge and not may_act_by_clock(job, key) else None
 
@@ -312,8 +323,8 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
-    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
-    _waits_for_nothing, _without_frames, _by_kind,
+    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _in_block, _progresses, _not_read_since, _in_silent_mount,
+    _on_gpu, _for_gil, _with_gil, _leaves_unread, stuck_loop, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden,
+    _gives_up, _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""

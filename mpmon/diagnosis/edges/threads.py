@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
 from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Wait
+from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Context, Wait, context
 from mpmon.model import Blocked, Frame, LockUse, Stack
 
 
@@ -220,7 +220,11 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    asking = job.of(_Askers).of(key[0]) if job.wait_state(key).kind in MAY_BE_ASKED else ()
+    # What is asked of a full executor waits in its queue.
+    may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED and not job.is_full(key)
+    asking = job.of(_Askers).of(key[0]) if may_be_asked else ()
+    if may_be_asked and _is_beside_server_in_c(job, key):
+        asking = (*asking, _CLIENT)
     if _CLIENT in asking:
         return WaitEdge((*others, *asking), words=words)
     if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
@@ -236,6 +240,14 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
     return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
+
+
+def _is_beside_server_in_c(job: JobState, key: ThreadKey) -> bool:
+    """A thread of an executor: another one of its threads may take a request that a library's server in C accepts."""
+    found = context(job.stacks.get(key))
+    if found is None or found[0] is not Context.EXECUTOR_THREAD:
+        return False
+    return any(job.shape(other).serves and job.accepts_in_c(other) for other in job.threads(key[0]))
 
 
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:

@@ -278,6 +278,9 @@ def _moved(before: Sample, after: Sample) -> bool:
     if entry is not None:
         return same <= entry
     if _asks_again(before) and _asks_again(after):
+        if not (before.on_cpu or after.on_cpu or _has_users(after.stack)):
+            # A library's own thread has renewed its wait: the variables are its deadlines and events.
+            return _lines(before.stack) != _lines(after.stack)
         return _outline(before.stack) != _outline(after.stack)
     if _pictures(before.stack) == _pictures(after.stack):
         return False
@@ -303,6 +306,10 @@ def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...
     inner = users[0]
     called = ((frame.function, frame.line, None, None) for frame in stack.frames[:inner])
     return (*called, *map(_picture, stack.frames[inner:]))
+
+
+def _has_users(stack: Stack) -> bool:
+    return _is_typed(stack) or any(is_user(frame.file) for frame in stack.frames)
 
 
 def _same_calls(before: Stack, after: Stack) -> int:

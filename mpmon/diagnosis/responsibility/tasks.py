@@ -7,7 +7,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.responsibility.members import pids_asked, waits_for_room
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import Context, Wait, context, in_barrier
+from mpmon.diagnosis.waits import MAY_BE_ASKED, Context, Wait, context, in_barrier
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
@@ -49,7 +49,7 @@ def awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
 
 def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
     """Several threads of one process that only threads of it could help, if all others wait for that process, such as the
-    clients of a server whose handlers wait for one more request.
+    clients of a server whose handlers wait for one more request; without those of the threads that wait for a library's tasks.
     """
     if stuck.ending is not Ending.OPEN:
         return []
@@ -58,7 +58,19 @@ def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
     others = [key for key in stuck.closed.core if key not in inside]
     if len(inside) < 2 or len(homes) != 1 or not others:
         return []
-    return inside if all(key[0] in homes or pids_asked(stuck, key) == homes for key in others) else []
+    if not all(key[0] in homes or pids_asked(stuck, key) == homes for key in others):
+        return []
+    return [key for key in inside if not stuck.job.shape(key).asks] or inside
+
+
+def wait_for_request(stuck: StuckSet) -> bool:
+    """Several tasks of one process wait for one more request, such as waits in the queue of their executor, which has no
+    thread left.
+    """
+    if stuck.ending not in (Ending.OPEN, Ending.CYCLE):
+        return False
+    full = [key for key in stuck.closed.core if stuck.job.is_full(key) and stuck.wait_state(key).kind in MAY_BE_ASKED]
+    return len(full) > 1 and len({pid for pid, _ in full}) == 1
 
 
 def idle_threads(stuck: StuckSet) -> list[ThreadKey]:

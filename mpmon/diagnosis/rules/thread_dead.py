@@ -26,12 +26,12 @@ def match(stuck: StuckSet) -> Match | None:
     """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
     if found := left_connection(stuck):
         return _left(stuck, *found)
+    if stuck.context() is not None:
+        # A worker inside a task: it does not return, and whether it ever had such a thread is not known.
+        return None
     if alike := forsaken(stuck):
         return _died(stuck, f"threads {several([stuck.job.thread_name(key) for key in alike])} of {stuck.role()} wait")
     if stuck.nobody is None or stuck.nobody.reason is not Absent.THREAD_ENDED:
-        return None
-    if stuck.context() is not None:
-        # A worker inside a task: it does not return, and whether it ever had such a thread is not known.
         return None
     return _died(stuck, f"{stuck.role()} waits")
 

@@ -45,7 +45,8 @@ def match(stuck: StuckSet) -> Match | None:
     in_cycle = list(stuck.at_end) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.at_end} == pids else []
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
     # Threads waiting for a lock hold something the others need; a thread that only joins or gets is just a waiter.
-    root_blockers = in_cycle or [key for key in waiting if stuck.wait_state(key).kind in _LOCKS] or waiting
+    locked = [key for key in waiting if stuck.wait_state(key).kind in _LOCKS]
+    root_blockers = in_cycle or locked or [key for key in waiting if key in stuck.closed.root_blockers] or waiting
     steps = _steps(stuck, root_blockers)
     return Match(
         summary=f"threads of {stuck.job.name(root_blockers[0][0])} wait for each other: {several(steps)}",

@@ -2,7 +2,7 @@
 
 A bound `__exit__` stays on the value stack of a call from the moment that its block is entered until the block ends. That shows
 who holds a lock of `threading`, and also who holds a lock that a program makes itself, of a folder, a file or a key of a
-database: others poll for it, or sleep, in `__enter__` of an object of the same class, or in the function under
+database: others poll for it, or sleep, in `__enter__` or `acquire` of an object of the same class, or in the function under
 `contextlib.contextmanager` that makes it, with the same name.
 
 Sources: Lib/contextlib.py; Objects/classobject.c and Objects/funcobject.c of CPython 3.10 to 3.14.
@@ -30,7 +30,7 @@ from mpmon.probes.memory import Memory
 BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
 
-ENTERS, EXITS = "__enter__", "__exit__"
+ENTERS, ACQUIRES, EXITS = "__enter__", "acquire", "__exit__"
 
 BY_GENERATOR = b"_GeneratorContextManager"
 """The type of what a function under `contextlib.contextmanager` returns; `gen` is its generator."""
@@ -59,30 +59,28 @@ class Blocks:
     def held(self, frame: FrameInMemory, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
         """Kind and id of those of the wanted objects in whose blocks a call is. Raises `Torn`."""
         found = (self.named(owner) for owner in self.kept(frame))
-        return ((kind, name) for kind, name in found if name in wanted)
+        return (named for named in found if named and named[1] in wanted)
 
-    def entering(self, frames: Sequence[FrameInMemory], *, unnamed: bool) -> tuple[str, str, int] | None:
-        """Kind and id of the object whose block a thread is about to enter, in code that is not the standard library's, and the
-        place of the call that does it, innermost first; also of an object without a name if `unnamed`. Raises `Torn`.
+    def entering(self, frames: Sequence[FrameInMemory]) -> tuple[str, str, int] | None:
+        """Kind and id of the named object whose block a thread is about to enter, in code that is not the standard library's, and
+        the place of the call that does it, innermost first. Raises `Torn`.
         """
         for place, frame in enumerate(frames):
-            if frame.code.name == ENTERS and (
-                frame.code.file.endswith("/contextlib.py") or not is_standard(frame.code.file)
-            ):
+            own = not is_standard(frame.code.file)
+            makes = frame.code.name == ENTERS and frame.code.file.endswith("/contextlib.py")
+            if makes or (own and frame.code.name in (ENTERS, ACQUIRES)):
                 owner = frame.argument(0)
-                return (*self.named(owner), place) if owner and (unnamed or self._name(owner)[1]) else None
+                named = self.named(owner) if owner else None
+                return (*named, place) if named else None
         return None
 
-    def named(self, owner: int) -> tuple[str, str]:
+    def named(self, owner: int) -> tuple[str, str] | None:
         """What an object is, and its id: the same in all processes for objects of one class whose first string, which names what
-        they lock, is the same, or which have none. Raises `Torn`.
+        they lock, is the same. `None` for one without a string: which of its class locks the same is unknown. Raises `Torn`.
         """
-        kind, name = self._name(owner)
-        return kind, f"{BLOCK}{zlib.crc32(f'{kind} {name}'.encode(errors='replace')):08x}"
-
-    def _name(self, owner: int) -> tuple[str, str]:
         kind, values = self._parts(owner)
-        return kind, next(filter(None, map(self._text, values)), "")
+        name = next(filter(None, map(self._text, values)), "")
+        return (kind, f"{BLOCK}{zlib.crc32(f'{kind} {name}'.encode(errors='replace')):08x}") if name else None
 
     def _parts(self, owner: int) -> tuple[str, Iterable[int]]:
         """The class of an object and its attributes; for a generator, its function and variables."""

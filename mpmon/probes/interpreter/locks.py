@@ -180,7 +180,7 @@ class _Inside:
         self._executors: dict[int, list[int]] = {}
         """Threads of executors, by the address of the queue they take tasks from."""
         self._queued: dict[int, frozenset[int]] = {}
-        """Futures of the tasks in these queues, read once a thread is found waiting for a future."""
+        """Futures of the tasks in these queues, read once a thread is found waiting for a future, or all threads in tasks."""
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not record their owner."""
@@ -217,6 +217,7 @@ class _Inside:
             if tid in self._sleepers:
                 self._try(self._note_wanted, tid, frames)
                 self._try(self._note_awaited, tid, frames)
+        self._note_full_executors()
         self.locks = [self._doubted(row) for row in self.locks]
 
     def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
@@ -337,8 +338,7 @@ class _Inside:
             self._note_entering(tid, frames, asleep=True)
 
     def _note_entering(self, tid: int, frames: list[FrameInMemory], *, asleep: bool) -> None:
-        # Only of a thread that asks again and again is it known that it waits for the very object.
-        if found := self._blocks.entering(frames, unnamed=not asleep):
+        if found := self._blocks.entering(frames):
             kind, name, place = found
             row = LockUse(pid=self._tids.pid, tid=tid, object=name, kind=kind, holds=False, exact=False, asleep=asleep)
             depth = len(frames) - place - 1
@@ -445,6 +445,28 @@ class _Inside:
                 return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
         return JoinTarget(pid=self._tids.pid, tid=tid, kind="future")
 
+    def _note_full_executors(self) -> None:
+        """Note the sleeping threads of executors whose threads are all in tasks while others wait in the queue."""
+        busy, noted = set(self._running.values()), {row.tid for row in self.awaited}
+        for queue, tids in self._executors.items():
+            waiting = [tid for tid in tids if tid in self._sleepers and tid not in noted]
+            if waiting and busy.issuperset(tids) and self._is_queued(queue):
+                threads = tuple(sorted(tids))
+                rows = (JoinTarget(pid=self._tids.pid, tid=tid, kind="task", queued_for=threads) for tid in waiting)
+                self.awaited.extend(rows)
+
+    def _is_queued(self, queue: int) -> bool:
+        """Tasks wait in this queue of an executor; `False` where that cannot be read."""
+        with suppress(Torn):
+            return not self.problem and bool(self._futures_in(queue))
+        return False
+
+    def _futures_in(self, queue: int) -> frozenset[int]:
+        """Raises: Torn."""
+        if queue not in self._queued:
+            self._queued[queue] = futures_in(self._objects, self._layout, queue)
+        return self._queued[queue]
+
     def _queued_for(self, future: int) -> tuple[int, ...]:
         """The threads of the executor whose queue holds a future's task; none if some threads could not be read, as one
         of these may belong to it. Raises `Torn`.
@@ -452,9 +474,7 @@ class _Inside:
         if self.problem:
             return ()
         for queue, tids in self._executors.items():
-            if queue not in self._queued:
-                self._queued[queue] = futures_in(self._objects, self._layout, queue)
-            if future in self._queued[queue]:
+            if future in self._futures_in(queue):
                 return tuple(sorted(tids))
         return ()
 
