@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,8 +10,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import mpmon
 from mpmon.diagnosis.libraries import LIBRARIES, WAITS
+from mpmon.diagnosis.libraries.rows import WaitRow
 
 TRAYRUN = '''
 """A library that nobody has heard of."""
@@ -56,6 +60,15 @@ def test_a_file_of_rows_is_all_that_a_new_library_takes(tmp_path: Path) -> None:
     assert chain.startswith("launcher: its ranks -> rank 0: its trays -> baker 1: a socket -> outside")
 
 
+def _package(row: WaitRow) -> str:
+    return row.file.partition("/")[0].removesuffix(".py")
+
+
+def _defines(file: Path, functions: frozenset[str]) -> bool:
+    source = file.read_text() if file.is_file() else ""
+    return any(f"def {function}(" in source for function in functions)
+
+
 def test_no_two_rows_tell_of_the_same_function() -> None:
     """But for rows of one library that also look at what was called: of these the first that fits counts."""
     counted = Counter(
@@ -63,6 +76,17 @@ def test_no_two_rows_tell_of_the_same_function() -> None:
         if row.called is None
     )  # fmt: skip
     assert [which for which, count in counted.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("package", sorted({_package(row) for row in WAITS}))
+def test_an_installed_library_has_functions_that_rows_name(package: str) -> None:
+    """One that has moved its files would no longer be recognised; rows for its earlier versions may stay."""
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is None or not spec.origin:
+        pytest.skip("it is not installed, or its rows fit any folder")
+    root = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
+    rows = [row for row in WAITS if _package(row) == package]
+    assert any(_defines(root / row.file, row.functions) for row in rows)
 
 
 def test_every_file_has_something_to_say() -> None:
