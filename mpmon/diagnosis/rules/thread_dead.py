@@ -30,7 +30,8 @@ def match(stuck: StuckSet) -> Match | None:
         # A worker inside a task: it does not return, and whether it ever had such a thread is not known.
         return None
     if alike := forsaken(stuck):
-        return _died(stuck, f"threads {several([stuck.job.thread_name(key) for key in alike])} of {stuck.role()} wait")
+        names = several([stuck.job.thread_name(key) for key in alike])
+        return _died(stuck, f"threads {names} of {stuck.job.name(alike[0][0])} wait")
     if stuck.nobody is None or stuck.nobody.reason is not Absent.THREAD_ENDED:
         return None
     return _died(stuck, f"{stuck.role()} waits")
