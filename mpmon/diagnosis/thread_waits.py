@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
+import msgspec
+
 from mpmon.diagnosis.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.libraries.debuggers import DEBUGGERS
@@ -237,6 +239,12 @@ def _for_requests(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitS
     return WaitState(Wait.FUTEX, "requests", found.frame) if index.accepts_in_c(key) else None
 
 
+def _for_clients(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
+    """Connections are among the events that it waits for."""
+    listens = any(item.listens for item in index.waits_on(key))
+    return msgspec.structs.replace(found, words="requests") if listens else None
+
+
 def _for_gpu(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     """The thread sleeps in a CUDA call, by its C frames."""
     fact = index.native_facts.get(key)
@@ -344,6 +352,7 @@ _REFINED: tuple[tuple[frozenset[Wait], Refine], ...] = (
     (_of(Wait.SERVICE), _for_next_request),
     (_of(Wait.THREAD_QUEUE), _for_library),
     (frozenset(Wait), _for_signal),
+    (_of(Wait.POLL, Wait.EVENT_LOOP), _for_clients),
 )
 """For waits of these kinds, a closer look."""
 
