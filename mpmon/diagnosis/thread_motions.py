@@ -11,7 +11,16 @@ from functools import cached_property
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.memo import Memo
-from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
+from mpmon.diagnosis.progress.motion import (
+    Motion,
+    gets_on,
+    is_frozen,
+    motion,
+    renewed_since,
+    same_since,
+    share,
+    till_now,
+)
 from mpmon.diagnosis.progress.state_change import (
     got_nothing_since,
     keep_changing,
@@ -57,15 +66,10 @@ class ThreadMotions(ThreadWaits):
                 self._motions[key] = Motion.POLLING if asks else moves
         return self._motions[key]
 
-    def stays_in_calls(self, key: ThreadKey) -> bool:
-        """By its frames alone a thread polls, whatever changes in the objects that these lead to."""
-        past = self.thread_history(key)
-        return past is not None and self.memory.same(("calls", key), gets_on, past.samples) is Motion.POLLING
-
     def asks_since(self, key: ThreadKey) -> float | None:
         """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
         that timed out, a loop that only looks for something or, for a rank that others wait for, a status file or a directory
-        listing. `None` if it has not.
+        listing; or, for a library's thread beside its server in C, since when no event has come. `None` if it has not.
         """
         past, kind = self.thread_history(key), self.local_wait(key).kind
         if past is None:
@@ -75,6 +79,8 @@ class ThreadMotions(ThreadWaits):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
         if since is not None or share(past.samples) > POLLS_SHARE:
             return since
+        if kind is Wait.POLL and key[0] != key[1] and self.shape(key).serves and self.accepts_in_c(key):
+            return self.memory.same(("renews", key), renewed_since, past.samples)
         if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
             return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None

@@ -29,8 +29,8 @@ RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 MAY_BE_ASKED = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 """Waits, for an item or an event, that any thread of the process may end, such as one that handles the next request."""
 
-EVENTS = MAY_BE_ASKED | {Wait.EVENT_LOOP, Wait.FUTEX, Wait.POLL, Wait.SIGNAL}
-"""Waits for whatever happens next, as in the main thread of an idle service: nobody is known to owe anything."""
+EVENTS = frozenset({Wait.CONDITION, Wait.EVENT_LOOP, Wait.FUTEX, Wait.POLL, Wait.SIGNAL})
+"""Waits that do not show what for: perhaps for whatever happens next, as in the main thread of an idle service."""
 
 POOL_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 """Tasks that a pool or an executor runs."""

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import BY_CLOCK, NOT_PYTHON, KernelObject, Process, Row, Unknown
+from mpmon.model import BY_CLOCK, NOT_PYTHON, Exit, KernelObject, Process, Row, Unknown
 from tests.builders import (
     PACKAGES,
     ROOT,
@@ -572,16 +572,38 @@ def test_the_child_of_one_that_waits_for_it_ended_after_the_processes_were_liste
     assert seen(lambda _: waits).verdict is Verdict.HEALTHY
 
 
-@pytest.mark.parametrize(("ran", "hangs"), [(False, True), (True, False)])
-def test_a_wait_that_was_read_before_the_thread_last_ran_may_be_over(*, ran: bool, hangs: bool) -> None:
-    """It waited for one child, which has ended; the kernel was not asked since, and another child sleeps for a day."""
+@pytest.mark.parametrize(("sleeps_s", "hangs"), [(40, False), (86400, True)])
+def test_what_a_thread_polls_for_may_come_from_another_one_whose_sleep_ends(sleeps_s: int, *, hangs: bool) -> None:
+    """A rate limiter that is filled up every 40 s, as against one that is filled up once a day."""
+
+    def rows(second: int) -> Rows:
+        polls = msgspec.structs.replace(stack("main", "job.py:9 acquire", at=second), tests=(".left",))
+        return (
+            process(), thread(slices=3 * second), polls,
+            blocked("clock_nanosleep", wakes_at=START + second + 0.3, ran_at=START + second - 0.2),
+            thread(ROOT, NATIVE), stack("refill", "job.py:14 refill", tid=NATIVE),
+            blocked("clock_nanosleep", tid=NATIVE, ran_at=START, wakes_at=START + sleeps_s),
+        )  # fmt: skip
+
+    assert (seen(rows, 20).verdict is Verdict.HUNG) is hangs
+
+
+@pytest.mark.parametrize(("ends", "hangs"), [(False, True), (True, False)])
+def test_a_wait_for_a_child_that_has_ended_is_over(*, ends: bool, hangs: bool) -> None:
+    """The kernel was not asked since, and another child sleeps for a day."""
+    other = CHILD + 1
+    child = process(CHILD, parent=ROOT)
+    ended = Exit(pid=CHILD, start_time=child.start_time, seen_at=START + 5, process=child)
+
+    def asleep(pid: int) -> Rows:
+        waits = blocked("clock_nanosleep", pid=pid, ran_at=0.0, wakes_at=START + 86400)
+        return process(pid, parent=ROOT), thread(pid), stack("main", "job.py:30 work", pid=pid), waits
 
     def rows(second: int) -> Rows:
         return (
-            process(), thread(slices=11 if ran and second >= 9 else 10), stack("main", "job.py:7 main"),
+            process(), thread(), stack("main", "job.py:7 main"),
             blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
-            process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:30 work", pid=CHILD),
-            blocked("clock_nanosleep", pid=CHILD, ran_at=0.0, wakes_at=START + 86400),
+            *asleep(other), *((ended,) if ends and second > 5 else asleep(CHILD)),
         )  # fmt: skip
 
     assert (seen(rows, 14).verdict is Verdict.HUNG) is hangs

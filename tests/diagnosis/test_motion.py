@@ -191,20 +191,6 @@ def test_a_loop_over_a_range_that_advances_after_each_pause_will_end() -> None:
     assert of(*((at, turned(at, 3), paused(at)) for at in map(float, range(10)))) is Motion.POLLING
 
 
-@pytest.mark.parametrize(
-    ("file", "moves"),
-    [("/env/lib/python3.11/site-packages/grpc/_server.py", Motion.POLLING), ("server.py", Motion.PROGRESSING)],
-)
-def test_a_library_s_own_thread_that_renews_its_wait_polls(file: str, moves: Motion) -> None:
-    """Its variables are new deadlines; in the program's own loop they may be what it works on."""
-
-    def serves(at: float) -> Stack:
-        return stack("server", frame(f"{file}:1314 _serve", others=int(at)), at=at)
-
-    waits = blocked("epoll_wait", timeout_s=0.2)
-    assert of(*((at, serves(at), waits) for at in map(float, range(10)))) is moves
-
-
 def test_a_training_loop_that_nothing_changes_in_spins() -> None:
     assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
 

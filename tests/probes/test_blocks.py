@@ -81,25 +81,6 @@ def test_who_is_in_the_block_that_another_is_about_to_enter(make: Make) -> None:
     assert wanted.kind in ("FolderLock", "claimed")
 
 
-def acquiring(path: str) -> Callable[[threading.Event, threading.Event], None]:
-    class Acquired(FolderLock):
-        """Taken by hand."""
-
-        def acquire(self) -> None:
-            self.ready.set()
-            if self.end:
-                self.end.wait()
-
-    return lambda ready, end: Acquired(path, ready, end).acquire()
-
-
-def test_a_lock_that_is_taken_by_hand_is_wanted_as_well() -> None:
-    with standing(acquiring("a/lock"), acquiring("b/lock"), acquiring("a/lock")) as waiters:
-        found = look_inside(Proc(), os.getpid(), {}, looping=waiters)
-    wanted = {row.tid: row.object for row in found.locks if row.of_block}
-    assert wanted[waiters[0]] == wanted[waiters[2]] != wanted[waiters[1]]
-
-
 class Unnamed:
     """A lock that nothing tells from another one of its class."""
 

@@ -420,6 +420,49 @@ for done in [executor.submit(task) for _ in range(2)]:
 """
 """All threads of an executor wait for tasks that are in its queue."""
 
+FULL = """
+import os, threading
+from concurrent.futures import ThreadPoolExecutor
+executor, both, never = ThreadPoolExecutor(2), threading.Barrier(2), threading.Event()
+def task():
+    both.wait()
+    os.write(1, b"%d\\n" % threading.get_native_id())
+    never.wait()
+for _ in range({tasks}):
+    executor.submit(task)
+never.wait()
+"""
+"""All threads of an executor wait for an event."""
+
+
+def full(found: Findings) -> dict[int, tuple[int, ...]]:
+    """The threads of full executors, with all threads of each."""
+    return {row.tid: row.queued_for for row in found.awaited if row.kind == "task"}
+
+
+@pytest.mark.parametrize(("tasks", "is_full"), [(3, True), (2, False)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_executor_whose_threads_are_all_in_tasks_while_others_are_queued(
+    version: str, tasks: int, *, is_full: bool
+) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on the path, under pyenv or under uv")
+    program = FULL.format(tasks=tasks)
+    with subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            tids = tuple(sorted(int(process.stdout.readline()) for _ in range(2)))
+            # At first the third task may not have been queued yet, and the others may not have come to their wait.
+            found = look(
+                pid=process.pid,
+                until=lambda found: sleepers(process.pid).keys() >= set(tids) and len(full(found)) == 2 * is_full,
+            )
+        finally:
+            process.kill()
+    assert full(found) == (dict.fromkeys(tids, tids) if is_full else {})
+
+
 EXHAUSTED_BY_LOOP = """
 import asyncio, os, threading
 from concurrent.futures import ThreadPoolExecutor

@@ -7,7 +7,6 @@ from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.progress.motion import Motion
 
 
 def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -37,12 +36,7 @@ def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     parent = job.processes[key[0]].ppid
     family = (pid for pid, row in job.processes.items() if pid == parent or row.ppid in (parent, key[0]))
-    others = ((pid, pid) for pid in family if pid not in waiting and job.may_act(pid) and _may_bring(job, pid))
+    others = ((pid, pid) for pid in family if pid not in waiting and job.may_act(pid))
     why = f"no process is in a with block of {wanted.kind} that pid {key[0]} polls to enter: value stacks of all calls"
     nobody = NoReleaser(why, tuple(killed), Absent.HOLDER_ENDED)
     return WaitEdge((nobody, *others), polled=True, words=f"a lock ({wanted.kind}) that nobody has", evidence=why)
-
-
-def _may_bring(job: JobState, pid: int) -> bool:
-    """A program that is not Python, such as the server that keeps the lock, does so only while it works."""
-    return pid not in job.foreign or job.motion((pid, pid)) in (Motion.PROGRESSING, Motion.BUSY_LOOP)

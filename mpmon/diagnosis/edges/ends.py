@@ -25,6 +25,10 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     near = dict.fromkeys((*job.children.get(pid, ()), *job.clients.get(pid, ())))
     children = [child for child in near if job.role(child).kind not in HELPERS]
     named = [item.id.partition(":")[2] for item in job.waits_on(key) if item.kind == "process"]
+    numbers = [numeral(name) for name in named]
+    if named and all(number is not None and job.ended_at(number) is not None for number in numbers):
+        # The wait is over: it was read before the process ended.
+        return None
     for name in named:
         number = numeral(name)
         targets += exits(job, children if name == "any" else [] if number is None else [number])

@@ -108,15 +108,6 @@ def _progresses(job: JobState, key: ThreadKey) -> Answer:
     return Status.LIVE if moves else None
 
 
-def _not_read_since(job: JobState, key: ThreadKey) -> Answer:
-    """It has stood still since it last ran, and what is known of it is older: it may wait for something else by now."""
-    past, blocked = job.thread_history(key), job.blocked.get(key)
-    if past is None or blocked is None or blocked.ran_at is None or job.motion(key) is not Motion.NOT_SCHEDULED:
-        return None
-    read = next((sample for sample in past.samples if sample.blocked == blocked), None)
-    return Status.LIVE if read and read.slices != past.thread.slices else None
-
-
 def _in_silent_mount(job: JobState, key: ThreadKey) -> Answer:
     mount = job.silent_mount(key)
     return file_server(job, key, mount) if mount else None
@@ -141,9 +132,7 @@ def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _in_block(job: JobState, key: ThreadKey) -> Answer:
-    """It polls a lock of the program's own making, and no clock ends that; what changes meanwhile belongs to the lock."""
-    if job.motion(key) is Motion.PROGRESSING and not job.stays_in_calls(key):
-        return None
+    """It polls a lock of the program's own making, and no clock ends that."""
     edge = entered_block(job, key)
     return edge if edge and not may_act_by_clock(job, key) else None
 
@@ -279,15 +268,22 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion is Motion.POLLING and (manages(job, key) or (job.tests(key) == () and job.acts(key))):
         return Status.LIVE
-    children = [(pid, pid) for pid in job.helpmates(key[0])] if motion is Motion.POLLING else []
-    if any(pauses(job, child) or _works_on_a_task(job, child) for child in children):
-        # The awaited change may come from a child whose sleep ends soon, or that is in a task.
+    if motion is Motion.POLLING and _may_be_changed_soon(job, key):
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
         # Top-level code may compute as long as it likes, unless it loops without progress.
         endless = reads_for_ever(job, key[0]) or (goes_round(job, key) and keeps_waiting(job, key))
         return Status.LEAF if endless else Status.LIVE
     return Status.LEAF
+
+
+def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
+    """What the thread polls for may come from a child or another thread whose sleep ends soon, or from a child in a task."""
+    children = [(pid, pid) for pid in job.helpmates(key[0])]
+    beside = (other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other))
+    return any(pauses(job, other) for other in (*children, *beside)) or any(
+        _works_on_a_task(job, child) for child in children
+    )
 
 
 def _other_opener(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -323,8 +319,8 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _in_block, _progresses, _not_read_since, _in_silent_mount,
-    _on_gpu, _for_gil, _with_gil, _leaves_unread, stuck_loop, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden,
-    _gives_up, _waits_for_nothing, _without_frames, _by_kind,
+    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
+    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
+    _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""

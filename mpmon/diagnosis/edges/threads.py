@@ -220,8 +220,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    # What is asked of a full executor waits in its queue.
-    may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED and not job.is_full(key)
+    may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED
     asking = job.of(_Askers).of(key[0]) if may_be_asked else ()
     if may_be_asked and _is_beside_server_in_c(job, key):
         asking = (*asking, _CLIENT)
@@ -243,9 +242,11 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _is_beside_server_in_c(job: JobState, key: ThreadKey) -> bool:
-    """A thread of an executor: another one of its threads may take a request that a library's server in C accepts."""
+    """Whether the thread is one of an executor, another thread of which may take a request that a library's server in C accepts.
+    If all of them are in tasks and more are queued, the request would wait in the queue.
+    """
     found = context(job.stacks.get(key))
-    if found is None or found[0] is not Context.EXECUTOR_THREAD:
+    if found is None or found[0] is not Context.EXECUTOR_THREAD or job.is_full(key):
         return False
     return any(job.shape(other).serves and job.accepts_in_c(other) for other in job.threads(key[0]))
 

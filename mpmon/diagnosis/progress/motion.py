@@ -192,6 +192,19 @@ def same_since(past: ThreadHistory) -> float:
     return min(since, past.alike_since) if samples and all(sample.on_cpu for sample in samples) else since
 
 
+def renewed_since(samples: tuple[Sample, ...]) -> float | None:
+    """Since when a thread has only renewed the same wait with a time limit, whatever its variables are, seconds since the
+    epoch; `None` if that is not long.
+    """
+    since = None
+    for before, after in reversed(list(pairwise(samples))):
+        same = before.stack and after.stack and _lines(before.stack) == _lines(after.stack)
+        if not same or not (_asks_again(before) and _asks_again(after)) or _woken(before, after):
+            break
+        since = before.at
+    return since if since is not None and samples[-1].at - since >= LOOKS_SPAN_S else None
+
+
 def _since_it_advanced(samples: list[Sample]) -> list[Sample]:
     """The samples since the thread's last progress: earlier ones say nothing about the present."""
     last = [at for at, (before, after) in enumerate(pairwise(samples), 1) if _advanced(before, after)]
@@ -278,9 +291,6 @@ def _moved(before: Sample, after: Sample) -> bool:
     if entry is not None:
         return same <= entry
     if _asks_again(before) and _asks_again(after):
-        if not (before.on_cpu or after.on_cpu or _has_users(after.stack)):
-            # A library's own thread has renewed its wait: the variables are its deadlines and events.
-            return _lines(before.stack) != _lines(after.stack)
         return _outline(before.stack) != _outline(after.stack)
     if _pictures(before.stack) == _pictures(after.stack):
         return False
@@ -306,10 +316,6 @@ def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...
     inner = users[0]
     called = ((frame.function, frame.line, None, None) for frame in stack.frames[:inner])
     return (*called, *map(_picture, stack.frames[inner:]))
-
-
-def _has_users(stack: Stack) -> bool:
-    return _is_typed(stack) or any(is_user(frame.file) for frame in stack.frames)
 
 
 def _same_calls(before: Stack, after: Stack) -> int:

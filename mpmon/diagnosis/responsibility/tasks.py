@@ -64,8 +64,8 @@ def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def wait_for_request(stuck: StuckSet) -> bool:
-    """Several tasks of one process wait for one more request, such as waits in the queue of their executor, which has no
-    thread left.
+    """Several tasks of one process, which take all threads of their executor, wait for what another thread is to do, while more
+    tasks are in its queue.
     """
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return False

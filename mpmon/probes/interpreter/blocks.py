@@ -2,7 +2,7 @@
 
 A bound `__exit__` stays on the value stack of a call from the moment that its block is entered until the block ends. That shows
 who holds a lock of `threading`, and also who holds a lock that a program makes itself, of a folder, a file or a key of a
-database: others poll for it, or sleep, in `__enter__` or `acquire` of an object of the same class, or in the function under
+database: others poll for it, or sleep, in `__enter__` of an object of the same class, or in the function under
 `contextlib.contextmanager` that makes it, with the same name.
 
 Sources: Lib/contextlib.py; Objects/classobject.c and Objects/funcobject.c of CPython 3.10 to 3.14.
@@ -30,7 +30,7 @@ from mpmon.probes.memory import Memory
 BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
 
-ENTERS, ACQUIRES, EXITS = "__enter__", "acquire", "__exit__"
+ENTERS, EXITS = "__enter__", "__exit__"
 
 BY_GENERATOR = b"_GeneratorContextManager"
 """The type of what a function under `contextlib.contextmanager` returns; `gen` is its generator."""
@@ -66,12 +66,12 @@ class Blocks:
         the place of the call that does it, innermost first. Raises `Torn`.
         """
         for place, frame in enumerate(frames):
-            own = not is_standard(frame.code.file)
-            makes = frame.code.name == ENTERS and frame.code.file.endswith("/contextlib.py")
-            if makes or (own and frame.code.name in (ENTERS, ACQUIRES)):
+            if frame.code.name == ENTERS and (
+                frame.code.file.endswith("/contextlib.py") or not is_standard(frame.code.file)
+            ):
                 owner = frame.argument(0)
-                named = self.named(owner) if owner else None
-                return (*named, place) if named else None
+                if named := self.named(owner) if owner else None:
+                    return (*named, place)
         return None
 
     def named(self, owner: int) -> tuple[str, str] | None:

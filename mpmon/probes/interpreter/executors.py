@@ -28,6 +28,16 @@ def futures_in(objects: Objects, layout: Layout, queue: int) -> frozenset[int]:
     return frozenset(future for future in found if future)
 
 
+def has_tasks(objects: Objects, layout: Layout, queue: int) -> bool:
+    """Anything is in this queue, by its counts alone. Raises `Torn`."""
+    if objects.type_name(queue) != b"_queue.SimpleQueue":
+        return False
+    if layout.version >= (3, 13):
+        return objects.words("qqQqq", queue + RING_AT)[-1] > 0
+    _, items, first = objects.words("qQq", queue + LIST_AT)
+    return objects.words("q", items + LENGTH)[0] > first
+
+
 def _list(objects: Objects, queue: int) -> tuple[int, ...]:
     _, items, first = objects.words("qQq", queue + LIST_AT)
     count = objects.words("q", items + LENGTH)[0] - first

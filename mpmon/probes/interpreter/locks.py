@@ -16,7 +16,7 @@ from mpmon.probes.interpreter.blocks import BOUND_TO, Blocks
 from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
-from mpmon.probes.interpreter.executors import futures_in
+from mpmon.probes.interpreter.executors import futures_in, has_tasks
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import Objects, Torn
@@ -180,7 +180,7 @@ class _Inside:
         self._executors: dict[int, list[int]] = {}
         """Threads of executors, by the address of the queue they take tasks from."""
         self._queued: dict[int, frozenset[int]] = {}
-        """Futures of the tasks in these queues, read once a thread is found waiting for a future, or all threads in tasks."""
+        """Futures of the tasks in these queues, read once a thread is found waiting for a future."""
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not record their owner."""
@@ -458,14 +458,8 @@ class _Inside:
     def _is_queued(self, queue: int) -> bool:
         """Tasks wait in this queue of an executor; `False` where that cannot be read."""
         with suppress(Torn):
-            return not self.problem and bool(self._futures_in(queue))
+            return not self.problem and has_tasks(self._objects, self._layout, queue)
         return False
-
-    def _futures_in(self, queue: int) -> frozenset[int]:
-        """Raises: Torn."""
-        if queue not in self._queued:
-            self._queued[queue] = futures_in(self._objects, self._layout, queue)
-        return self._queued[queue]
 
     def _queued_for(self, future: int) -> tuple[int, ...]:
         """The threads of the executor whose queue holds a future's task; none if some threads could not be read, as one
@@ -474,7 +468,9 @@ class _Inside:
         if self.problem:
             return ()
         for queue, tids in self._executors.items():
-            if future in self._futures_in(queue):
+            if queue not in self._queued:
+                self._queued[queue] = futures_in(self._objects, self._layout, queue)
+            if future in self._queued[queue]:
                 return tuple(sorted(tids))
         return ()
 
