@@ -26,11 +26,10 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     children = [child for child in near if job.role(child).kind not in HELPERS]
     named = [item.id.partition(":")[2] for item in job.waits_on(key) if item.kind == "process"]
     numbers = [numeral(name) for name in named]
-    if named and all(number is not None and job.ended_at(number) is not None for number in numbers):
+    if named and all(number is not None and _has_ended(job, number) for number in numbers):
         # The wait is over: it was read before the process ended.
         return None
-    for name in named:
-        number = numeral(name)
+    for name, number in zip(named, numbers, strict=True):
         targets += exits(job, children if name == "any" else [] if number is None else [number])
     if not targets:
         targets = list(exits(job, _sentinels(job, key, children) or children))
@@ -41,6 +40,11 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(
         tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), of_end=True, words=f"{names} to exit"
     )
+
+
+def _has_ended(job: JobState, pid: int) -> bool:
+    """The process was seen to end, and no later one has its number."""
+    return not job.is_alive(pid) and job.ended_at(pid) is not None
 
 
 def exits(job: JobState, pids: Iterable[int]) -> Iterator[Target]:
