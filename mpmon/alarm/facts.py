@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from mpmon.alarm.hangs import Call
-from mpmon.diagnosis.brief import job_id, plain
+from mpmon.diagnosis.explanation.brief import job_id, plain
 from mpmon.diagnosis.findings import Observation
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from mpmon.diagnosis.brief import Brief, brief
+from mpmon.diagnosis.explanation.brief import Brief, brief
 from mpmon.diagnosis.findings import Observation, Verdict
 
 CALM_S, LONGEST_CALM_S = 30.0, 3600.0

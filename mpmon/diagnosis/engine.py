@@ -11,29 +11,29 @@ from itertools import islice
 
 import msgspec
 
-from mpmon.diagnosis.deadlocks import deadlocks
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import death, did
+from mpmon.diagnosis.explanation.ranking import ranked
+from mpmon.diagnosis.explanation.views import process_views
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict
-from mpmon.diagnosis.goals import OPENS_GOALS, blind, goals_of, looked_after, shows_a_stop
 from mpmon.diagnosis.graph import Graph, Status
-from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
-from mpmon.diagnosis.idle import is_idle
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.missing_data import unchecked
-from mpmon.diagnosis.pace import Progress, progress
-from mpmon.diagnosis.patience import has_only_stood, is_ripe, is_slow, waits_long
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.ranking import ranked
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.requests import lost_requests, lost_work, own_requests
 from mpmon.diagnosis.rules import RULES
-from mpmon.diagnosis.stuck_set import StuckSet, doing, stands_since
+from mpmon.diagnosis.state.history import History, ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import MIN_ROUNDS, MIN_WATCH_S, PATIENCE_S, SETTLED_S
-from mpmon.diagnosis.views import process_views
+from mpmon.diagnosis.throughput.pace import Progress, progress
+from mpmon.diagnosis.verdict.deadlocks import deadlocks
+from mpmon.diagnosis.verdict.goals import OPENS_GOALS, blind, goals_of, looked_after, shows_a_stop
+from mpmon.diagnosis.verdict.idle import is_idle
+from mpmon.diagnosis.verdict.patience import has_only_stood, is_ripe, is_slow, waits_long
+from mpmon.diagnosis.verdict.requests import lost_requests, lost_work, own_requests
 from mpmon.spans import count
 
 

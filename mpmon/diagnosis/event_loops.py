@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import READY, REQUESTS, SLEEP, held_up, known_as_awaiting, stuck, user_frame
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Wait, has_no_limit
+from mpmon.diagnosis.stacks.waits import Wait, has_no_limit
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, Task
 
 

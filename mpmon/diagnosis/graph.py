@@ -31,7 +31,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.components import components
-from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.state.history import ThreadKey
 
 
 class Status(Enum):

@@ -25,9 +25,9 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from mpmon.diagnosis.frames import bare, is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import AWAITS
+from mpmon.diagnosis.stacks.frames import bare, is_user
 from mpmon.model import SENDS_TO_OTHERS, Frame, Task
 
 LOCKS = frozenset({"lock", "semaphore"})

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from mpmon.diagnosis.findings import Unchecked
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Blocked, Unknown
 
 FACTS: dict[str, str] = {

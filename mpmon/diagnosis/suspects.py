@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Place, Suspect
-from mpmon.diagnosis.frames import innermost_user, place
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import first, user_frame
+from mpmon.diagnosis.stacks.frames import innermost_user, place
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Stack
 
 

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import Literal, NamedTuple
 
 from mpmon.diagnosis import ipc
-from mpmon.diagnosis.brief import brief, job_id, plain
+from mpmon.diagnosis.explanation.brief import brief, job_id, plain
 from mpmon.diagnosis.findings import Observation, TrendPoint, Verdict
 from mpmon.diagnosis.ipc.names import RESULTS
-from mpmon.diagnosis.rates import taken
 from mpmon.diagnosis.roles.role import MAIN, RANK
+from mpmon.diagnosis.throughput.rates import taken
 
 MOST_RANKS = 1024
 """The number of ranks with their own series; these are the first ones."""

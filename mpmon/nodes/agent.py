@@ -24,8 +24,8 @@ import msgspec
 
 from mpmon import __version__
 from mpmon.codec import encode_round
-from mpmon.diagnosis.history import History
 from mpmon.diagnosis.roles import is_python
+from mpmon.diagnosis.state.history import History
 from mpmon.errors import MpmonError, in_words
 from mpmon.nodes import wire
 from mpmon.nodes.digest import Digest, digest

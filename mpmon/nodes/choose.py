@@ -3,7 +3,7 @@
 A hang is explained by the ranks that differ. So every machine of a small class is queried, and one machine of each
 other class, representing the class: together they represent the job. If all ranks are in one class, as after a failure
 of a link or device, classes say nothing; then the machines that differ from the others in some figure
-(`mpmon.diagnosis.figures`) are queried too.
+(`mpmon.diagnosis.throughput.figures`) are queried too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from mpmon.diagnosis.figures import differences
+from mpmon.diagnosis.throughput.figures import differences
 from mpmon.model import Elsewhere, Figures
 from mpmon.nodes.digest import Class, Digest, at, in_time, of_last_start
 from mpmon.nodes.digest import union as joined

@@ -19,13 +19,13 @@ from typing import Annotated
 
 import msgspec
 
-from mpmon.diagnosis.frames import own_frames
-from mpmon.diagnosis.history import History, ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.ranks.starts import start_of
 from mpmon.diagnosis.roles.role import RANK
-from mpmon.diagnosis.stuck_set import doing, stands_since
+from mpmon.diagnosis.stacks.frames import own_frames
+from mpmon.diagnosis.state.history import History, ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import doing, stands_since
 from mpmon.model import Moment, Row, Stack
 from mpmon.nodes.join import Part
 from mpmon.spans import spans
@@ -63,7 +63,7 @@ class Kind(Row, frozen=True, kw_only=True, order=True):
     role: _Words
     """As in `mpmon.diagnosis.roles.Role.kind`: `rank`, `dataloader worker` ..."""
     waits: _Words
-    """The kind of their wait, as in `mpmon.diagnosis.waits.Wait`: `COLLECTIVE`; empty if they make progress."""
+    """The kind of their wait, as in `mpmon.diagnosis.stacks.waits.Wait`: `COLLECTIVE`; empty if they make progress."""
     operation: _Words = ""
     """The collective that the processes are in, if any."""
     group: _Ranks = ()

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from mpmon.diagnosis.brief import UNNAMED
+from mpmon.diagnosis.explanation.brief import UNNAMED
 from mpmon.jobs import running_jobs
 from mpmon.nodes.wire import JobHere
 from mpmon.printable import command_line, in_bounds

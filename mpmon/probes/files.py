@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from mpmon.probes.aside import Aside
+    from mpmon.probes.aside.client import Aside
 
 CHUNK = 1 << 16
 """One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""

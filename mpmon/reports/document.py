@@ -12,12 +12,13 @@ import msgspec
 
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
-from mpmon.diagnosis import ipc, merging
+from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import Bottleneck, Finding, Observation, Pace, Pause, ProcessView, Remark, Unchecked
 from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
 from mpmon.diagnosis.hosts import Hosts, bare
 from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
-from mpmon.diagnosis.natives import native_fact
+from mpmon.diagnosis.stacks import merging
+from mpmon.diagnosis.stacks.natives import native_fact
 from mpmon.model import (
     Cgroup,
     Figures,

@@ -7,11 +7,13 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import lock_annotations, loops, merging, pace
+from mpmon.diagnosis import loops
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
-from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.humanize import age
+from mpmon.diagnosis.stacks import lock_annotations, merging
+from mpmon.diagnosis.stacks.frames import own_frames
+from mpmon.diagnosis.throughput import pace
 from mpmon.model import Frame, NativeFrame, Process, Snapshot, Stack
 from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing

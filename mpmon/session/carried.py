@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from mpmon.diagnosis.frames import bare, is_user
-from mpmon.diagnosis.waits import context
+from mpmon.diagnosis.stacks.frames import bare, is_user
+from mpmon.diagnosis.stacks.waits import context
 from mpmon.model import SOURCE_NOT_KNOWN, Frame, Stack
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc

@@ -7,11 +7,11 @@ from itertools import takewhile
 
 import msgspec
 
-from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
+from mpmon.diagnosis.stacks.waits import Wait, in_command_line, in_own_code, wait_state
 from mpmon.diagnosis.thresholds import RETRY_S
-from mpmon.diagnosis.waits import Wait, in_command_line, in_own_code, wait_state
 from mpmon.model import (
     Blocked,
     Frame,

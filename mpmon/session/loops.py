@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.stacks.frames import in_call
 from mpmon.model import ProbeReport, Unknown
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc

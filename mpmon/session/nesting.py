@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from mpmon.diagnosis.frames import is_user, own_frames
-from mpmon.diagnosis.waits import wait_state
+from mpmon.diagnosis.stacks.frames import is_user, own_frames
+from mpmon.diagnosis.stacks.waits import wait_state
 from mpmon.model import Frame, Stack
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc

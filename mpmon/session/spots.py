@@ -2,7 +2,7 @@
 
 How a rank spends its time shows only in many readings, and frames cost too much for that.  A system call with its stack
 pointer and program counter costs a hundredth; looks that found the thread there show what it does
-(`mpmon.diagnosis.spots`).
+(`mpmon.diagnosis.state.spots`).
 
 Spots are read between two rounds, each time at another point of the pause: with two steps a second, rounds would see
 the same part of a step again and again.  If looks do not yet show what a rank does in a place where it was found, a
@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mpmon.diagnosis.spots import MOST_PLACES, RUNNING
+from mpmon.diagnosis.state.spots import MOST_PLACES, RUNNING
 from mpmon.diagnosis.thresholds import LINE_LOOKS
 from mpmon.model import CallPlace, Spot
 from mpmon.probes.processes import ProcessTable

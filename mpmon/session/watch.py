@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from mpmon.diagnosis import EventLog, History, Memo, diagnose
-from mpmon.diagnosis.basis import basis
+from mpmon.diagnosis.explanation.basis import basis
 from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.diagnosis.remarks import gpu_spinning
 from mpmon.errors import CannotTell, MpmonError
@@ -54,7 +54,7 @@ class Observer:
         self._foreseen: tuple[History, Diagnosis] | None = None
 
     def foresee(self, snapshot: Snapshot) -> dict[int, set[int]]:
-        """The threads, by process, that a hang shown by this snapshot would rest on, see `mpmon.diagnosis.basis`."""
+        """The threads, by process, that a hang shown by this snapshot would rest on, see `mpmon.diagnosis.explanation.basis`."""
         self._foreseen = self._judged(snapshot)
         return basis(self._foreseen[1], snapshot)
 

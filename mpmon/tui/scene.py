@@ -14,8 +14,8 @@ from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
 from mpmon.diagnosis.hosts import Hosts
-from mpmon.diagnosis.rates import Rates, Teller, collective_rates, rates
 from mpmon.diagnosis.roles.role import RANK
+from mpmon.diagnosis.throughput.rates import Rates, Teller, collective_rates, rates
 from mpmon.model import LATE
 
 if TYPE_CHECKING:

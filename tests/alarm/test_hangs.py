@@ -8,7 +8,7 @@ import pytest
 
 from mpmon.alarm.facts import variables
 from mpmon.alarm.hangs import CALM_S, LONGEST_CALM_S, Call, Hangs
-from mpmon.diagnosis.brief import LONGEST, brief, job_id, plain
+from mpmon.diagnosis.explanation.brief import LONGEST, brief, job_id, plain
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Event, Finding, Observation, Place, Suspect, Verdict
 from tests.builders import ROOT, START, process, snapshot
 from tests.nodes.recorded import last, recordings

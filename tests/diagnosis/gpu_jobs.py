@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Process, Row, Snapshot
 from tests.builders import (
     ROOT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import (
     ExportRecord,
     ImportRecord,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.advice import ADVICE, available_cpus
+from mpmon.diagnosis.explanation.advice import ADVICE, available_cpus
 from mpmon.diagnosis.findings import Diagnosis
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Cgroup, Row
 from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack, watched
 from tests.diagnosis.test_rules import RESULTS, job, trainer, worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.basis import MOST_PROCESSES, basis
+from mpmon.diagnosis.explanation.basis import MOST_PROCESSES, basis
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Link, Suspect, Verdict
 from mpmon.model import BOTH, MPMON, Stack
 from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.edges import node
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, Row
 from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack
 

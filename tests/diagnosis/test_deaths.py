@@ -10,7 +10,7 @@ import pytest
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling, replaced
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Cgroup, Exit, KnownChild, Process, Row, Snapshot
 from tests.builders import (
     ROOT,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mpmon.diagnosis.figures import differences
 from mpmon.diagnosis.findings import Bottleneck
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.pace import Progress
 from mpmon.diagnosis.remarks import node_slow
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FIGURE_LEAST_S
+from mpmon.diagnosis.throughput.figures import differences
+from mpmon.diagnosis.throughput.pace import Progress
 from mpmon.model import Figures, Snapshot
 from mpmon.nodes.join import Part, join
 from tests.builders import history, process, snapshot, thread

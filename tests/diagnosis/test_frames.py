@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.frames import bare, calls, has, innermost_user, is_machinery, is_user
+from mpmon.diagnosis.stacks.frames import bare, calls, has, innermost_user, is_machinery, is_user
 from tests.builders import PACKAGES, frame, stack
 
 USER = [

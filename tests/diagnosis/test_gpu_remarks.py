@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import TOPICS, remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Gpu, GpuProcess, MigInstance, Process, Row, Snapshot
 from tests.builders import (
     ROOT,

@@ -9,7 +9,7 @@ from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
 from mpmon.diagnosis.gpus import Share, branches, ordinals, visible
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.humanize import between, runs, size
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Gpu, MigInstance, Process, Row
 from mpmon.reports.document import render
 from tests.builders import MIB, ROOT, gpu, history, on_gpu, process, snapshot

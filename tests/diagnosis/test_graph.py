@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpmon.diagnosis.graph import Basis, Closed, Exited, External, Graph, Node, NoReleaser, Status, Target, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.state.history import ThreadKey
 
 Nodes = dict[ThreadKey, Node]
 

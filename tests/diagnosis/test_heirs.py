@@ -7,7 +7,7 @@ import pytest
 
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.graph import Basis, WaitEdge
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Frame, Handle, Row
 from tests.builders import ROOT, blocked, frame, history, kernel_object, process, running, snapshot, stack, thread
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Row
 from tests.builders import ROOT, after, blocked, gpu, history, holds, on_gpu, process, snapshot, stack, thread
 from tests.diagnosis.ipc_jobs import (

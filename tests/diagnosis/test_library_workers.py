@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.shapes import Shape, shape
+from mpmon.diagnosis.stacks.shapes import Shape, shape
 from mpmon.model import KernelObject, LockUse, Row, Unknown
 from tests.builders import (
     ROOT,

@@ -10,8 +10,8 @@ import pytest
 from mpmon.diagnosis import Memo, diagnose
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.findings import Verdict
-from mpmon.diagnosis.history import History
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import History
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Row
 from tests.builders import (
     ROOT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.merging import merged
+from mpmon.diagnosis.stacks.merging import merged
 from mpmon.model import Frame, NativeFrame
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.motion import Motion, motion, same_since
+from mpmon.diagnosis.state.history import Sample, ThreadHistory
 from mpmon.model import BY_CLOCK, ONLY_COUNTED, SOURCE_NOT_KNOWN, Blocked, Stack, variable_number
 from tests.builders import START, blocked, frame, running, stack, thread
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.edges.natives import native_threads
+from mpmon.diagnosis.explanation.basis import basis
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
 from mpmon.diagnosis.graph import WaitEdge
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.native_waits import Sort, known
-from mpmon.diagnosis.natives import NativeFact, native_fact
+from mpmon.diagnosis.stacks.native_waits import Sort, known
+from mpmon.diagnosis.stacks.natives import NativeFact, native_fact
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import JoinTarget, NativeFrame, NativeStack, Row
 from tests.builders import ROOT, START, blocked, history, kernel_object, process, snapshot, stack, thread, watched
 

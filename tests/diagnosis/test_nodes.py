@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import node_rights, node_unreachable, node_version
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.nodes.join import Part, join
 from tests.builders import START, history, process, snapshot, thread
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Pause, Verdict
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.pace import Progress, in_words, progress
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.throughput.pace import Progress, in_words, progress
 from mpmon.model import CallPlace, FlightRecord, GroupProgress, QueueState, Row, Snapshot, Spot, Stack
 from mpmon.reports import document, text
 from mpmon.session.recording import read_recording

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.queue_ledgers import Balance, owing
+from mpmon.diagnosis.edges.queue_ledgers import Balance, owing
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import QueueState
 from tests.builders import ROOT, process, snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Finding
-from mpmon.diagnosis.frames import interrupted
+from mpmon.diagnosis.stacks.frames import interrupted
 from tests.builders import ROOT, blocked, frame, holds, kernel_object, process, snapshot, stack, thread, watched
 
 WORKER = 4121

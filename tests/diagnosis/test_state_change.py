@@ -10,8 +10,8 @@ import pytest
 
 from mpmon.diagnosis import Memo
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.state_change import got_nothing_since
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Row, Stack
 from tests.builders import ROOT, START, blocked, diagnosed, history, process, snapshot, stack, thread
 

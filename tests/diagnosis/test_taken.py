@@ -9,7 +9,7 @@ import pytest
 from mpmon.diagnosis import History
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import QueueState, Row
 from tests.builders import ROOT, START, blocked, kernel_object, process, running, snapshot, stack, thread
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis import lock_annotations
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
+from mpmon.diagnosis.stacks import lock_annotations
 from mpmon.model import Blocked, JoinTarget, LockUse, Row, Stack
 from tests.builders import (
     ROOT,

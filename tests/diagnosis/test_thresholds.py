@@ -18,9 +18,9 @@ OTHERS = {
     "remarks": "what each remark needs stands with it",
     "event_log/__init__.py": "when events are told",
     "event_log/lives.py": "when events are told",
-    "history.py: TREND_ROUNDS": "memory",
+    "state/history.py: TREND_ROUNDS": "memory",
     "ipc/memory.py": "which rows are shown",
-    "views.py": "which rows are shown",
+    "explanation/views.py": "which rows are shown",
     "humanize.py": "how speeds are told",
 }
 """Files, folders and constants of whose numbers none judges a job, and what they are about."""

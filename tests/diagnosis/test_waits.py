@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.libraries import WAITS
-from mpmon.diagnosis.waits import Context, Wait, WaitState, context, in_own_code, wait_state
+from mpmon.diagnosis.stacks.waits import Context, Wait, WaitState, context, in_own_code, wait_state
 from mpmon.model import Blocked, Stack
 from tests.builders import blocked, running, stack
 

@@ -12,7 +12,7 @@ import pytest
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
 from mpmon.diagnosis.graph import Basis, External, NoReleaser
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import NOT_PYTHON, Handle, KnownChild, Row, SemaphoreUse, Unknown
 from tests.builders import (
     ROOT,

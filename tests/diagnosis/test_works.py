@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import RANK_THREADS
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import JoinTarget, Row
 from tests.builders import ROOT, blocked, process, snapshot, stack, thread
 

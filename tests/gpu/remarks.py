@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from mpmon.diagnosis.job_state import JobState as Diagnosed
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.remarks.ipc_contexts import FEWEST
 from mpmon.diagnosis.remarks.ipc_receiver_grows import GROWTH_BYTES as LEAST_GROWTH
 from mpmon.diagnosis.remarks.ipc_torch_faults import FAULTS, FEWEST_RECEIVED
+from mpmon.diagnosis.state.job_state import JobState as Diagnosed
 from mpmon.doctor.gpu.case import Case, Need, NotHere, Seen, World, Wrong
 from mpmon.doctor.gpu.sharing import EXPANDABLE, Sharing, sharing
 from tests.gpu.hangs import has_to_list, topics

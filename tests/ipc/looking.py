@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from mpmon.diagnosis import History
 from mpmon.diagnosis.ipc import QueueView
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import QueueState, SharedFile
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc import IpcProbe

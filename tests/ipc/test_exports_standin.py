@@ -12,8 +12,8 @@ import pytest
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Observation, Remark
 from mpmon.diagnosis.ipc import ExportView
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.reports import sharing
 from tests.ipc.looking import Looking, looking_at
 from tests.ipc.running import Job, kill

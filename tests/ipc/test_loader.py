@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.ipc import QueueView
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from tests.ipc.looking import looking_at
 from tests.ipc.running import Job
 

@@ -20,8 +20,8 @@ import pytest
 
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.launch import STARTUP
 from mpmon.reports import text
 from tests.builders import gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.ipc import LockView
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from tests.ipc.looking import files_of, looking_at, state_of, view_of
 from tests.ipc.running import Job, kill, stop
 from tests.live.interpreters import VERSIONS, interpreters

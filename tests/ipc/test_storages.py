@@ -10,8 +10,8 @@ import pytest
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import MemoryView, SharerView
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import SharedFile
 from mpmon.probes.ipc.storages import REFCOUNTER
 from tests.ipc.looking import files_of, looking_at

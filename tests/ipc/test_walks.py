@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from tests.ipc.looking import Looking, looking_at
 from tests.ipc.running import PROGRAMS, Job, stop
 from tests.shim.running import HOME, environment

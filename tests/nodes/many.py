@@ -12,7 +12,7 @@ import msgspec
 
 from mpmon import __version__
 from mpmon.codec import encode_round
-from mpmon.diagnosis.history import History
+from mpmon.diagnosis.state.history import History
 from mpmon.model import Process, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.agent import ras_answer

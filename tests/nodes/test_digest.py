@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpmon.codec import encode
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.history import History
+from mpmon.diagnosis.state.history import History
 from mpmon.model import Figures
 from mpmon.nodes.choose import FEW, MOST, Picks, choose, elsewhere
 from mpmon.nodes.digest import LONGEST, MOST_CLASSES, Class, Digest, Kind, digest, in_time, of_last_start, union

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mpmon.codec import TABLES
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Diagnosis
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, Process, Row, Snapshot
 from mpmon.nodes.join import Joiner, Part
 from mpmon.session.recording import read_recording

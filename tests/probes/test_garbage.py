@@ -29,7 +29,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.frames import DEEPEST, handler_depth
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
 from mpmon.probes.interpreter.locks import _Inside
-from mpmon.probes.interpreter.objects import READS
+from mpmon.probes.interpreter.pages import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
 from mpmon.probes.interpreter.tids import ThreadIds, Tids
 from mpmon.probes.maps import Area, areas, layout

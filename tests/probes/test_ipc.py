@@ -17,7 +17,7 @@ from mpmon.model import Process, Snapshot
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import queues
 from mpmon.probes.interpreter.layouts import TABLE, Layout
-from mpmon.probes.interpreter.objects import READS
+from mpmon.probes.interpreter.pages import READS
 from mpmon.probes.interpreter.queues import QueueObject
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.ipc import IpcProbe, looks, probe

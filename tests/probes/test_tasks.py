@@ -18,7 +18,7 @@ from mpmon.model import SENDS_TO_OTHERS, Task
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import tasks as module
 from mpmon.probes.interpreter.coroutines import MOST_CALLS
-from mpmon.probes.interpreter.objects import READS
+from mpmon.probes.interpreter.pages import READS
 from mpmon.probes.interpreter.tasks import MOST_TASKS, NOT_KNOWN, OTHERS, RAN_ON, TOO_MANY, Reading, read_tasks
 from mpmon.probes.memory import Memory
 from tests.live.interpreters import VERSIONS, interpreters

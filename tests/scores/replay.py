@@ -13,12 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.diagnosis import History, Memo, engine, explain
+from mpmon.diagnosis import History, Memo, engine
+from mpmon.diagnosis.explanation import explain
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.responsibility import OF_EACH_OTHER, responsible
 from mpmon.diagnosis.rules import RULES, Rule
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.model import Snapshot
 from mpmon.session.recording import read_recording
 from tests.hangs.expected import Expected, cases, read_expected

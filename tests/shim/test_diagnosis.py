@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.frames import is_machinery, is_user
+from mpmon.diagnosis.stacks.frames import is_machinery, is_user
 from mpmon.shim import queues
 from tests.live.running import watch
 from tests.shim.running import Job, place

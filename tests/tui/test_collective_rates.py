@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import TrendPoint
-from mpmon.diagnosis.rates import collective_rates
+from mpmon.diagnosis.throughput.rates import collective_rates
 from mpmon.model import FlightRecord, GroupProgress
 from mpmon.tui.describe.throughput import throughput
 from mpmon.tui.line import text_of_lines

@@ -11,7 +11,7 @@ from textual.color import Color
 
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import TrendPoint, Verdict
-from mpmon.diagnosis.rates import rates
+from mpmon.diagnosis.throughput.rates import rates
 from mpmon.model import Blocked, Handle, QueueState, SemaphoreUse, Unknown
 from mpmon.tui import format as fmt
 from mpmon.tui.ascii import AsciiFilter

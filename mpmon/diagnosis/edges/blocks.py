@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import killed_relatives
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 
 def entered_block(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -21,9 +21,9 @@ from mpmon.diagnosis.edges.servants import (
 )
 from mpmon.diagnosis.edges.threads import native_mutex, other_threads, thread_lock
 from mpmon.diagnosis.graph import WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 EDGES: dict[Wait, Callable[[JobState, ThreadKey], WaitEdge | None]] = {
     Wait.LOADER_BATCH: loader_batch,

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.addresses import is_this_machine
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
+from mpmon.diagnosis.edges.heirs import told, users
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
-from mpmon.diagnosis.heirs import told, users
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
 from mpmon.diagnosis.loops import REQUESTS, user_frame
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.ranks.addresses import is_this_machine
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.frames import in_call
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, Limits
 from mpmon.numerals import numeral
 

@@ -14,11 +14,11 @@ from itertools import pairwise
 import msgspec
 
 from mpmon.diagnosis import libraries
-from mpmon.diagnosis.frames import calls, has
 from mpmon.diagnosis.graph import Exited, External, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS, given_name
+from mpmon.diagnosis.stacks.frames import calls, has
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import KILLED_TOGETHER_S, NEXT_ROUND_S, STARTED_TOGETHER_S
 from mpmon.model import Cgroup, KnownChild, Process, Stack
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import native_threads
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS, LASTING, POOL_WORKERS
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.numerals import numeral
 
 _WAITS_FOR_CHILD = frozenset({"wait4", "waitid"})

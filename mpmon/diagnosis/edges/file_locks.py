@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.retried_locks import SHARED_MEMORY, locks_of_others, polled_locks
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.state.retried_locks import SHARED_MEMORY, locks_of_others, polled_locks
 from mpmon.model import KernelObject
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.graph import Basis, External, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, mount_words
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Mount
 
 ADVICE = (

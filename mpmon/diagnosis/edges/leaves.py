@@ -5,18 +5,18 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.edges.threads import takes_up_again
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.graph import External, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import SLEEP, user_frame
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
+from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
-from mpmon.diagnosis.waits import COMES_BY_READING, Wait
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 

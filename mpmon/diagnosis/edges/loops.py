@@ -8,11 +8,11 @@ from mpmon.diagnosis.edges.messages import has_mail, other_ends
 from mpmon.diagnosis.edges.servants import executor_threads
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import BODY, CONNECTIONS, EXECUTOR, READY, ROOM, STREAM, does, place_of
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 MOST_TOLD = 4
 """Tasks whose waits the evidence lists."""

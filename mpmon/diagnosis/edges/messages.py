@@ -15,19 +15,19 @@ from mpmon.diagnosis.edges.connections import (
 )
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
+from mpmon.diagnosis.edges.heirs import told, users
 from mpmon.diagnosis.edges.taken import taken_by_ended
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
-from mpmon.diagnosis.heirs import told, users
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_ticks
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import IDLE_S, IN_VAIN_S, RETRY_S
-from mpmon.diagnosis.waits import Wait
 from mpmon.model import KernelObject, QueueState
 from mpmon.numerals import numeral
 

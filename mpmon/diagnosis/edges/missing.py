@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import replaced
-from mpmon.diagnosis.frames import has, in_call
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.roles import POOL_WORKERS
-from mpmon.diagnosis.waits import POOL_TASKS, RESULTS, Wait, context
+from mpmon.diagnosis.stacks.frames import has, in_call
+from mpmon.diagnosis.stacks.native_waits import Sort
+from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Wait, context
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
 """Waits for another thread of the process to act."""

@@ -8,12 +8,12 @@ inferred; if the other side was not read, there is no edge, since its activity i
 from __future__ import annotations
 
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.native_waits import Sort
-from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stacks.native_waits import Sort
+from mpmon.diagnosis.stacks.natives import NativeFact
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 
 def native_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -39,19 +39,19 @@ from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
 from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.tasks import asked_tasks
 from mpmon.diagnosis.edges.threads import gil_edge, gil_owner, kept_by_gil, other_threads, starves_others
-from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.retried_locks import locks_of_others
 from mpmon.diagnosis.roles import SERVICE_ROLES
-from mpmon.diagnosis.shapes import in_task
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.shapes import in_task
+from mpmon.diagnosis.stacks.waits import Wait, context, opens_pipe, polled
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.state.retried_locks import locks_of_others
 from mpmon.diagnosis.thresholds import SOON_S
-from mpmon.diagnosis.waits import Wait, context, opens_pipe, polled
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 """Loops that only monitor other processes: that they run is no progress."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.ends import end_of_process
 from mpmon.diagnosis.edges.messages import has_mail
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
 
 

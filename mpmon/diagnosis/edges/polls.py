@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mpmon.diagnosis.edges.queue_ledgers import NO_USERS
 from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_result, pool_workers
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.queue_ledgers import NO_USERS
 from mpmon.diagnosis.roles import POOL_WORKERS
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.thresholds import NEXT_ROUND_S
-from mpmon.diagnosis.waits import Wait
 
 
 def polled_work(job: JobState, key: ThreadKey, row: PollRow) -> WaitEdge | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.addresses import is_this_machine, rendezvous_address
 from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives, did, forgotten_child, reaped, returncode_words
 from mpmon.diagnosis.edges.threads import native_mutex
-from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
-from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.ranks.addresses import is_this_machine, rendezvous_address
 from mpmon.diagnosis.roles import called, target_of
+from mpmon.diagnosis.stacks.frames import bare, own_frames
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import Sample, ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
-from mpmon.diagnosis.waits import Wait
 from mpmon.numerals import numeral
 from mpmon.spans import has
 

@@ -8,13 +8,13 @@ process in `rpc.shutdown` keeps serving.
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 
 _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 

@@ -9,12 +9,12 @@ import msgspec
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.messages import acting_thread, message
 from mpmon.diagnosis.edges.threads import other_threads
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Wait, in_barrier
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import Wait, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, SemaphoreUse
 
 

@@ -10,19 +10,19 @@ from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.edges.output import end_or_output
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.frames import bare, calls, has, in_call
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.loops import ENDS_OF_TASKS, THREAD
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
+from mpmon.diagnosis.stacks.frames import bare, calls, has, in_call
+from mpmon.diagnosis.stacks.waits import POOL_TASKS, Wait, context
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
-from mpmon.diagnosis.waits import POOL_TASKS, Wait, context
 
 
 def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:

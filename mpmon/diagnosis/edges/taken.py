@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject
 
 

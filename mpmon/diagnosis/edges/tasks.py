@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
-from mpmon.diagnosis.waits import Wait
 from mpmon.model import Stack
 
 _ASKS = frozenset({

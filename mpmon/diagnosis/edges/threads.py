@@ -5,20 +5,20 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.frames import calls, in_call, is_machinery, is_user, own_frames
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
-from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_ITSELF, TURNS
-from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, same_since
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
-from mpmon.diagnosis.shapes import shape
+from mpmon.diagnosis.stacks.frames import calls, in_call, is_machinery, is_user, own_frames
+from mpmon.diagnosis.stacks.native_waits import Sort
+from mpmon.diagnosis.stacks.shapes import shape
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Context, Wait, context
+from mpmon.diagnosis.state.history import Sample, ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Context, Wait, context
 from mpmon.model import Blocked, Frame, LockUse, Stack
 
 

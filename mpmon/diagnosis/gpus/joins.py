@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
 from mpmon.diagnosis.humanize import runs, several
-from mpmon.diagnosis.snapshot_index import SnapshotIndex
+from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.thresholds import GPU_FRESH_S, GPU_WORKS_PERCENT
 from mpmon.model import Gpu, GpuProcess
 

@@ -15,7 +15,7 @@ import msgspec
 
 from mpmon.diagnosis.gpus.shares import is_named
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.thread_motions import ThreadMotions
+from mpmon.diagnosis.state.thread_motions import ThreadMotions
 from mpmon.diagnosis.thresholds import (
     GPU_BUSY_PERCENT,
     GPU_IDLE_SM_PERCENT,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.names import RESULTS, name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
+from mpmon.diagnosis.stacks.frames import has
 from mpmon.model import Blocked, QueueRecord, QueueState, Stack
 from mpmon.numerals import numeral
 

@@ -2,7 +2,7 @@
 
 To add a library, put a file with a `LIBRARY` into this folder; `rows` defines its content.  All files of the folder are found
 automatically; nothing else has to be changed.  Most libraries need no file: the shape of a stack shows that they call the
-user's code, and which threads wait for it (`mpmon.diagnosis.shapes`).
+user's code, and which threads wait for it (`mpmon.diagnosis.stacks.shapes`).
 
 The tables are built from all files, in the order of their names; no two files describe the same function.
 """

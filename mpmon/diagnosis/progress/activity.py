@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.history import ProcessActivity, ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.state_change import moved_nothing, same_answer_since
+from mpmon.diagnosis.stacks.waits import Context, Wait, context
+from mpmon.diagnosis.state.history import ProcessActivity, ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, RUNNING_PATIENCE_S, TIMED_SLICES
-from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 
 

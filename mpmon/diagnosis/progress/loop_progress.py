@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate, pairwise, takewhile
 
-from mpmon.diagnosis.frames import is_user
-from mpmon.diagnosis.history import Sample
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.waits import context
+from mpmon.diagnosis.state.history import Sample
 from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
-from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
 NOT_KNOWN = -1

@@ -15,11 +15,12 @@ from __future__ import annotations
 from enum import Enum
 from itertools import pairwise
 
-from mpmon.diagnosis.frames import inner_machinery, is_user
-from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.loop_progress import has_news, round_since, stays_in_native
 from mpmon.diagnosis.progress.news import brings_news
-from mpmon.diagnosis.shapes import asks_own_library
+from mpmon.diagnosis.stacks.frames import inner_machinery, is_user
+from mpmon.diagnosis.stacks.shapes import asks_own_library
+from mpmon.diagnosis.stacks.waits import COMMAND_LINE, context
+from mpmon.diagnosis.state.history import Sample, ThreadHistory
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
     COMPUTES_SHARE,
@@ -34,7 +35,6 @@ from mpmon.diagnosis.thresholds import (
     SURE_TURNS,
     TIMED_SLICES,
 )
-from mpmon.diagnosis.waits import COMMAND_LINE, context
 from mpmon.model import Frame, Stack
 
 

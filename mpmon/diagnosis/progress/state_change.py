@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
-from mpmon.diagnosis.frames import asking
-from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.progress.digests import whole_number
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.shapes import asks_own_library
+from mpmon.diagnosis.stacks.frames import asking
+from mpmon.diagnosis.stacks.shapes import asks_own_library
+from mpmon.diagnosis.stacks.waits import Wait, context
+from mpmon.diagnosis.state.history import Sample
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
-from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
 
 NOT_KNOWN = -1

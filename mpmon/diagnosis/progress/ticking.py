@@ -7,13 +7,13 @@ starts a process or makes its process grow does more than tick.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import BEAT_SHARE, RETRY_S
-from mpmon.diagnosis.waits import Wait
 
 _PAUSES = frozenset({Wait.SLEEP, Wait.CONDITION, Wait.PROCESS_EVENT, Wait.POLL, Wait.EVENT_LOOP})
 """Kinds of wait that such a loop renews, each with a time limit."""

@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from mpmon.diagnosis.frames import bare, is_user, own_frames
 from mpmon.diagnosis.libraries import PHASES, RANK_WORDS
+from mpmon.diagnosis.stacks.frames import bare, is_user, own_frames
 from mpmon.model import Frame, Stack
 
 FOR, NOT, NO_POSITION = "for ", "not ", -1

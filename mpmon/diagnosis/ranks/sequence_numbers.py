@@ -18,13 +18,13 @@ from math import prod
 import msgspec
 
 from mpmon.diagnosis.graph import External, Target
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import same_since
-from mpmon.diagnosis.snapshot_index import SnapshotIndex
-from mpmon.diagnosis.waits import WaitState
+from mpmon.diagnosis.stacks.waits import WaitState
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
 DEFAULT_GROUP = "default_pg"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from mpmon.diagnosis.addresses import is_this_machine
 from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.humanize import ranges, several
-from mpmon.diagnosis.snapshot_index import SnapshotIndex
+from mpmon.diagnosis.ranks.addresses import is_this_machine
+from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
 from mpmon.model import Elsewhere
 from mpmon.numerals import numeral
 from mpmon.spans import Spans, both, count, has, spans, union, without

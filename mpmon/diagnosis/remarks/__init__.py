@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import (
     address_space_near_limit,
     clock_skew,
@@ -55,6 +54,7 @@ from mpmon.diagnosis.remarks import (
     shm_orphans,
     shm_split,
 )
+from mpmon.diagnosis.state.job_state import JobState
 
 
 class Topic(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
 from mpmon.diagnosis.ipc.near import is_near
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Limits
 
 TOPIC = "address-space-near-limit"

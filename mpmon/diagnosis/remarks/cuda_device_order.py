@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import visible
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import ExportRecord
 
 TOPIC = "cuda-device-order"

@@ -18,9 +18,9 @@ import msgspec
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import device_of, is_named
 from mpmon.diagnosis.humanize import several, size
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_data import LOADER_PROCESS
 from mpmon.diagnosis.roles import WORKERS
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Gpu, GpuProcess, Process
 
 TOPIC = "gpu-held"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Gpu, Xid
 
 TOPIC = "gpu-lost"

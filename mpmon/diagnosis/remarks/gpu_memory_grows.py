@@ -17,7 +17,7 @@ from statistics import median
 from mpmon.diagnosis.findings import Remark, TrendPoint
 from mpmon.diagnosis.gpus import Device, device_of
 from mpmon.diagnosis.humanize import age, amount, between, size
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "gpu-memory-grows"
 

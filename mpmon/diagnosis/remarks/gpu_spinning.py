@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.spins import Spin, all_spin
 from mpmon.diagnosis.humanize import age, between
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.stuck_set import doing
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import doing
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, GPU_WORKS_PERCENT
 
 TOPIC = "gpu-spinning"

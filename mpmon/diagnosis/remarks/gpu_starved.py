@@ -15,16 +15,16 @@ from statistics import mean
 
 import msgspec
 
-from mpmon.diagnosis.advice import available_cpus
+from mpmon.diagnosis.explanation.advice import available_cpus
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.humanize import age, between, several
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import doing
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import Sample
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import doing
 
 TOPIC = "gpu-starved"
 

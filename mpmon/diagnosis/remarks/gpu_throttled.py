@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import between, several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import SLOWDOWNS, Gpu
 
 TOPIC = "gpu-throttled"

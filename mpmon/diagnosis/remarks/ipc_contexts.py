@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device, device_of
 from mpmon.diagnosis.humanize import between, size
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-contexts"
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import QueueRecord
 
 TOPIC = "ipc-dead-producer"

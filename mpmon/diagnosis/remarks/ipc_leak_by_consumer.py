@@ -15,7 +15,7 @@ from mpmon.diagnosis.humanize import age, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import most_common
 from mpmon.diagnosis.ipc.names import in_words
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-leak-by-consumer"
 

@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import NOT_COLLECTED, most_common
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-limbo"
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, between, size
 from mpmon.diagnosis.ipc import ExportView
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-not-collected"
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.findings import Remark, TrendPoint
 from mpmon.diagnosis.humanize import age, size
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-receiver-grows"
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc.segments import are_expandable
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "ipc-torch-faults"
 

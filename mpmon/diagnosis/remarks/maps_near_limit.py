@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc.near import is_near
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Limits
 
 TOPIC = "maps-near-limit"

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.figures import Difference, differences
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.humanize import age, ranges, several
-from mpmon.diagnosis.job_state import JobState
-from mpmon.diagnosis.pace import progress
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.throughput.figures import Difference, differences
+from mpmon.diagnosis.throughput.pace import progress
 from mpmon.spans import spans
 
 TOPIC = "node-slow"

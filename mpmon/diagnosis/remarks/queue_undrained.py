@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import Wait
 
 TOPIC = "queue-undrained"
 

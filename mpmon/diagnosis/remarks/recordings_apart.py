@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, several
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.state.job_state import JobState
 
 TOPIC = "recordings-apart"
 

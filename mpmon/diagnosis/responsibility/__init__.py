@@ -15,16 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.joinable_queue import own_tasks
-from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.ranks.collectives import Differs, split
-from mpmon.diagnosis.ranks.meeting import meeting
 from mpmon.diagnosis.responsibility.ended import lost_holder, lost_producers, polled_for, those_gone
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.responsibility.passed_round import (
@@ -51,7 +45,13 @@ from mpmon.diagnosis.responsibility.tasks import (
     stuck_inside,
     unfinished_tasks,
 )  # fmt: skip
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.collectives import Differs, split
+from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.joinable_queue import own_tasks
+from mpmon.diagnosis.stuck.links import stalls
+from mpmon.diagnosis.stuck.meeting import meeting
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import suspect
 
 Blame = Sequence[ThreadKey | int]

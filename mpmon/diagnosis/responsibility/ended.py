@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
+from mpmon.diagnosis.edges.queue_ledgers import put_by_ended
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.queue_ledgers import put_by_ended
 from mpmon.diagnosis.roles import POOL_WORKERS
-from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet, crashed
 
 
 def those_gone(stuck: StuckSet) -> list[int]:

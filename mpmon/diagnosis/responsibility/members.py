@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.frames import is_user
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import ENDS_OF_TASKS, ROOM
-from mpmon.diagnosis.stuck_set import StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def helpers_of(stuck: StuckSet, key: ThreadKey) -> list[ThreadKey]:

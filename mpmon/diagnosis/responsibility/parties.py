@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import WORKERS
-from mpmon.diagnosis.stuck_set import StuckSet
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.queue_ledgers import owing
+from mpmon.diagnosis.edges.queue_ledgers import owing
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import asked_by_all
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, LOCKS, Wait
 
 
 def owing_items(stuck: StuckSet) -> list[ThreadKey]:

@@ -8,15 +8,15 @@ from itertools import islice
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.messages import asked
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Target
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.loops import BODY, may_hear
-from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.responsibility.members import in_users_code
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.frames import in_call
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.manager_calls import client_calls
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 """Waits for an answer over a connection."""

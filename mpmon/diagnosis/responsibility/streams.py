@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpmon.diagnosis.graph import Target
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import hub
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import LOCKS, in_own_code
+from mpmon.diagnosis.stacks.waits import LOCKS, in_own_code
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 
 
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.responsibility.members import pids_asked, waits_for_room
-from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import MAY_BE_ASKED, Context, Wait, context, in_barrier
+from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.waits import MAY_BE_ASKED, Context, Wait, context, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.manager_calls import client_calls
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from mpmon.diagnosis.frames import bare, calls, is_machinery
 from mpmon.diagnosis.roles.programs import printable
 from mpmon.diagnosis.roles.role import Role
+from mpmon.diagnosis.stacks.frames import bare, calls, is_machinery
 from mpmon.model import Frame, KnownChild
 
 PROCESS_FILE = "multiprocessing/process.py"

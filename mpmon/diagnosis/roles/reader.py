@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from mpmon.diagnosis import libraries
-from mpmon.diagnosis.frames import bare, calls, own_frames
 from mpmon.diagnosis.libraries import LAUNCHERS, LAUNCHES, RANK_THREADS
 from mpmon.diagnosis.libraries.rows import HelperRow
 from mpmon.diagnosis.roles.names import PROCESS_FILE, named_process, target_of
 from mpmon.diagnosis.roles.programs import SHELLS, called, is_python, program
 from mpmon.diagnosis.roles.role import MAIN, RANK, GivenNames, Role
+from mpmon.diagnosis.stacks.frames import bare, calls, own_frames
 from mpmon.model import Frame, Process, Stack
 from mpmon.numerals import numeral
 

@@ -46,7 +46,7 @@ from mpmon.diagnosis.rules import (
     worker_dead,
     worker_stuck,
 )
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 
 class Rule(Protocol):

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
-from mpmon.diagnosis.ranks.collectives import Differs, Split, named_root, names_of, split
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.collectives import Differs, Split, named_root, names_of, split
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
 CAUSE = "collective-mismatch"

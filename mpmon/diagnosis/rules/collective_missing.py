@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ranks.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.responsibility.parties import absent_party
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stacks.waits import Wait, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.collectives import Differs, Split, names_of, split
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import Wait, in_barrier
 
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})

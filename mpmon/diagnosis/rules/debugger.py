@@ -9,8 +9,8 @@ What to do: remove the breakpoint, or run that part with `num_workers=0` or a si
 from __future__ import annotations
 
 from mpmon.diagnosis.responsibility.streams import unanswered_prompt
-from mpmon.diagnosis.stuck_set import Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "debugger"
 NEEDS = frozenset({"stacks", "blocked"})

@@ -7,14 +7,14 @@ What to do: end the thread (a sentinel in its queue), or make it a daemon; close
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import undrained
+from mpmon.diagnosis.criteria.crossed_waits import undrained
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.diagnosis.waits import Wait
 
 CAUSE = "exit-hang"
 NEEDS = frozenset({"stacks"})

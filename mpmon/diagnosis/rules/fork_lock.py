@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.native_waits import Sort
-from mpmon.diagnosis.stuck_set import Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.native_waits import Sort
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "fork-lock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})

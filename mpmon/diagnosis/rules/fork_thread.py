@@ -10,8 +10,8 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.missing import deliverer_in_parent
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "fork-thread"
 NEEDS = frozenset({"stacks"})

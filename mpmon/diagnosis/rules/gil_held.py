@@ -8,13 +8,13 @@ What to do: release the GIL in the extension, or run that call in another proces
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import keeps_gil
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.parts import keeps_gil
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Match, StuckSet, stands_since
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, stands_since
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})

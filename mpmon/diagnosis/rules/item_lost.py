@@ -13,12 +13,12 @@ What to do: search the log for `QueueFeederThread`; make the item picklable; rai
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import kept_until_end
+from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.responsibility.parties import absent_party
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import COMES_BY_READING, ENDS_OF_PROCESSES, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, ENDS_OF_PROCESSES, Wait, in_barrier
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

@@ -15,8 +15,8 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.links import Stall, hosts_between, stalls
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.links import Stall, hosts_between, stalls
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "link-stalled"
 NEEDS = frozenset({"blocked", "handles"})

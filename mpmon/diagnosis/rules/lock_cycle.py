@@ -6,22 +6,22 @@ What to do: take locks in the same order everywhere; use a single lock; never bl
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crashed_siblings import crashed_mates
-from mpmon.diagnosis.crossed_waits import kept_until_end, unread
+from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.joinable_queue import own_tasks
-from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import CONNECTIONS
-from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.ranks.collectives import Differs, split
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.streams import in_given_stream
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, LOCKS, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.collectives import Differs, split
+from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.joinable_queue import own_tasks
+from mpmon.diagnosis.stuck.links import stalls
+from mpmon.diagnosis.stuck.manager_calls import client_calls
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})

@@ -8,13 +8,13 @@ What to do: move the slow work out of the lock; give the lock a timeout.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import kept_until_end
+from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
+from mpmon.diagnosis.criteria.parts import waiter_for_lock
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.parts import waiter_for_lock
-from mpmon.diagnosis.stuck_set import Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})

@@ -14,7 +14,7 @@ from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.responsibility.ended import lost_holder
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "lock-orphaned"
 NEEDS = frozenset({"blocked", "semaphores"})

@@ -8,13 +8,13 @@ What to do: look at the main thread's line; bound the loop.
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import Part, part
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.frames import bare
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
-from mpmon.diagnosis.waits import Context
+from mpmon.diagnosis.stacks.frames import bare
+from mpmon.diagnosis.stacks.waits import Context
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, doing, stands_since
 
 CAUSE = "main-stuck"
 NEEDS = frozenset({"stacks"})

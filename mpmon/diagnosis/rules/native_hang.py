@@ -8,12 +8,12 @@ What to do: look at its C and C++ frames in the report; close such objects befor
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import is_at_exit
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.natives import NativeFact
-from mpmon.diagnosis.parts import is_at_exit
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stacks.natives import NativeFact
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})

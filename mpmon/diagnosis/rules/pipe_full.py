@@ -8,10 +8,10 @@ What to do: `communicate()`, or read while it runs, or send the output to a file
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import unread
+from mpmon.diagnosis.criteria.crossed_waits import unread
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.stuck_set import Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "pipe-full"
 NEEDS = frozenset({"blocked", "handles"})

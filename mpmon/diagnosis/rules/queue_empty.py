@@ -7,20 +7,20 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crashed_siblings import crashed_mates
+from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, death, evidence_of
+from mpmon.diagnosis.edges.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.losses import Loss, loss
-from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.responsibility.servers import asked_by_all
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.manager_calls import client_calls
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

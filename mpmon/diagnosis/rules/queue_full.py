@@ -7,15 +7,15 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.dead import advice_on, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.losses import Loss, loss
-from mpmon.diagnosis.manager_calls import client_calls
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import ENDS_OF_PROCESSES, READS, Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, READS, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.manager_calls import client_calls
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "queue-full"
 NEEDS = frozenset({"stacks", "blocked", "semaphores"})

@@ -8,9 +8,9 @@ What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()`
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import undrained
+from mpmon.diagnosis.criteria.crossed_waits import undrained
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "queue-join"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

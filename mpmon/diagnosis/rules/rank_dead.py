@@ -7,15 +7,15 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import suspect
-from mpmon.diagnosis.waits import Wait
 
 CAUSE = "rank-dead"
 NEEDS = frozenset({"stacks"})

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import External
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import ranges, several, verb
-from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.links import stalls
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.spans import spans
 
 CAUSE = "ranks-elsewhere"

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ranks.meeting import Meeting, Missed, meeting
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.meeting import Meeting, Missed, meeting
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "rendezvous"
 NEEDS = frozenset({"stacks", "processes"})

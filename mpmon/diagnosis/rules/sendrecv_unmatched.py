@@ -9,10 +9,10 @@ all pipeline stages count alike.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ranks.collectives import Differs, Split, split
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.collectives import Differs, Split, split
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
 CAUSE = "sendrecv-unmatched"

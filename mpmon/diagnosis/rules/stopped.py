@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.responsibility.tasks import traced
-from mpmon.diagnosis.stuck_set import Match, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "stopped"
 NEEDS = frozenset[str]()

@@ -6,10 +6,10 @@ computes. What to do: look at its line; bound its I/O; do not make ranks wait un
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import Part, part, waiting_for_rank
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.parts import Part, part, waiting_for_rank
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "straggler"
 NEEDS = frozenset({"stacks"})

@@ -10,13 +10,13 @@ What to do: search the log for `Exception in thread`; pass exceptions on through
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import forsaken
+from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.servers import left_connection
-from mpmon.diagnosis.stuck_set import Match, StuckSet
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})

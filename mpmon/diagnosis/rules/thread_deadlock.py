@@ -7,15 +7,15 @@ What to do: take locks in the same order everywhere; do not join a thread while 
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crossed_waits import forsaken
+from mpmon.diagnosis.criteria.crossed_waits import forsaken
+from mpmon.diagnosis.criteria.parts import in_own_pool
 from mpmon.diagnosis.edges.threads import gil_owner
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several, verb
-from mpmon.diagnosis.parts import in_own_pool
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import suspect
-from mpmon.diagnosis.waits import Wait
 
 CAUSE = "thread-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})

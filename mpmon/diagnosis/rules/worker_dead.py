@@ -9,15 +9,15 @@ well as the queue; use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.crashed_siblings import crashed_mates
+from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of, replaced
 from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.losses import Loss, loss
 from mpmon.diagnosis.responsibility.ended import polled_for
-from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})

@@ -9,15 +9,15 @@ What to do: look at the worker's line; `num_workers=0` shows the same in the tra
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import Part, part
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
-from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.responsibility.tasks import is_client, unfinished_tasks
-from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, doing, stands_since
 
 CAUSE = "worker-stuck"
 NEEDS = frozenset({"stacks"})

@@ -10,16 +10,17 @@ for.
 
 Progress is what the kernel reports of the helper's thread: if it is runnable or has run since, the call is merely slow.
 
-- `calls`: the mark, many calls at once, and the failure: what the probes use.
+- `calls`: the mark, and many calls at once: what the probes use.
 - `client`: the helper as seen from mpmon.
 - `hosted`: whole probes that live in the helper;
-- `helper`: the other side; `wire`: the messages between the two.
+- `helper`: the other side; `wire`: the messages between the two, and the failure.
 
 Both sides are the same mpmon of the same user, so results are pickled and rows need no second description.
 If a `Proc` has no helper (tests on recorded trees, a machine without room for a process), calls are made in place.
 """
 
-from mpmon.probes.aside.calls import Unanswered, in_turn, may_hang
+from mpmon.probes.aside.calls import in_turn, may_hang
 from mpmon.probes.aside.client import Aside
+from mpmon.probes.aside.wire import Unanswered
 
 __all__ = ["Aside", "Unanswered", "in_turn", "may_hang"]

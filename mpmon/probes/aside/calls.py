@@ -1,10 +1,10 @@
-"""The mark of a function that may hang, and the failure of a call that does."""
+"""The mark of a function that may hang."""
 
 from __future__ import annotations
 
-import errno
 import functools
 
+from mpmon.probes.aside.wire import Unanswered
 from mpmon.probes.standstill import silent
 
 TOGETHER = 32
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     Given = ParamSpec("Given")
     Result = TypeVar("Result")
-
-
-class Unanswered(TimeoutError):
-    """A call that has not returned; `strerror` says so in words."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(errno.ETIMEDOUT, words)
-
-    def __reduce__(self) -> tuple[type[Unanswered], tuple[str]]:
-        return Unanswered, (self.strerror or "",)
 
 
 def may_hang(function: Callable[Concatenate[Proc, Given], Result]) -> Callable[Concatenate[Proc, Given], Result]:

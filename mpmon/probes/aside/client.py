@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mpmon import start
-from mpmon.probes.aside.calls import Unanswered
-from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, WhereIs, packed
+from mpmon.probes.aside.wire import Answer, Place, Question, Unanswered, Unpacker, WhereIs, packed
 
 PATIENCE_S = 1.0
 """A call is abandoned after this time without progress."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from mpmon.model import ProbeReport, Process, Snapshot
-from mpmon.probes.aside.calls import Unanswered
+from mpmon.probes.aside.wire import Unanswered
 from mpmon.probes.files import Proc
 from mpmon.rows import shared
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import struct
 from collections.abc import Callable
@@ -11,6 +12,16 @@ _LENGTH = struct.Struct("=Q")
 
 MOST_BYTES = 1 << 30
 """Limit of one frame: the rows of one process are always smaller."""
+
+
+class Unanswered(TimeoutError):
+    """A call that has not returned; `strerror` says so in words."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(errno.ETIMEDOUT, words)
+
+    def __reduce__(self) -> tuple[type[Unanswered], tuple[str]]:
+        return Unanswered, (self.strerror or "",)
 
 
 class Question(NamedTuple):

@@ -19,15 +19,15 @@ functions that await the future show what it stands for.
 
 For a loop that may never end, digests of everything reachable from its variables show whether anything there changes.
 
-Modules: `runtime` finds the interpreter in a process, `layouts` holds the offsets of its fields (tables for 3.10 to
-3.12; what the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` follows threads and
-frames, `codes` decodes code objects and `lines` their line tables; `objects` reads Python objects, `modules` the names
-of a module. `reader` makes the rows of stacks, with thread `names`, and `values` of variables, which `printing` formats
-as py-spy does. `frames` knows what is on a call's value stack, `blocks` in which `with` blocks it is, `locks` makes the
-rows of lock holders; `contents`
-follows variables, and `things` reads the visible state of an object; `groups` knows the process groups of torch;
-`children` and `queues` find multiprocessing objects among those `reachable` from variables. `tasks` makes the rows of
-tasks, `coroutines` follows suspended coroutines, and `awaits` finds out what the innermost one awaits.
+Modules: `runtime` finds the interpreter in a process, `layouts` holds the offsets of its fields (tables for 3.10 to 3.12;
+what the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` follows threads and frames, `codes`
+decodes code objects and `lines` their line tables; `pages` reads memory, `objects` Python objects, `tables` and `hashes`
+find a key of a dictionary, `modules` the names of a module. `reader` makes the rows of stacks, with thread `names`, and
+`values` of variables, which `printing` formats as py-spy does. `frames` knows what is on a call's value stack, `blocks` in
+which `with` blocks it is, `locks` makes the rows of lock holders; `contents` follows variables, and `things` reads the
+visible state of an object; `groups` knows the process groups of torch; `children` and `queues` find multiprocessing objects
+among those `reachable` from variables. `tasks` makes the rows of tasks, `coroutines` follows suspended coroutines, and
+`awaits` finds out what the innermost one awaits.
 
 Nothing is stopped or written.  Every pointer is distrusted: a failed read or an unexpected type ends the search of that
 thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

@@ -20,7 +20,8 @@ import msgspec
 from mpmon.probes.interpreter.chained import FUTURE, GATHERING, OF_EXECUTORS, TASK, sources
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects, Torn, set_items
+from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects, set_items
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}

@@ -22,7 +22,8 @@ from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.coroutines import Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects, Torn
+from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.memory import Memory

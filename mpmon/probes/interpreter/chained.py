@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import NAME_AT, Objects, Torn
+from mpmon.probes.interpreter.objects import NAME_AT, Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 TASK, FUTURE = b"_asyncio.Task", b"_asyncio.Future"

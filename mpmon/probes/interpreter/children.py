@@ -16,7 +16,8 @@ from itertools import islice
 from mpmon.model import KnownChild
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.modules import names_of_all
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn, set_items
+from mpmon.probes.interpreter.objects import TAGS, Objects, set_items
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import Runtime
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from mpmon.model import CLOCK, CLOCKS, variable_number
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
 
 NOT_KNOWN = -1

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import TAGS, Objects
+from mpmon.probes.interpreter.pages import Torn
 
 MOST_CALLS = 64
 """Most calls of one task that are followed: the outermost ones."""

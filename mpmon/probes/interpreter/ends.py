@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 
 CONNECTION, SOCKET = b"Connection", b"socket"
 """multiprocessing.connection.Connection, which keeps its descriptor in `_handle`; socket.socket."""

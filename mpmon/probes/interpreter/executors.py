@@ -7,7 +7,8 @@ The queue is a `_queue.SimpleQueue`: up to 3.12 a list and the index of its firs
 from __future__ import annotations
 
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import LIST_ITEMS, Objects, Torn
+from mpmon.probes.interpreter.objects import LIST_ITEMS, Objects
+from mpmon.probes.interpreter.pages import Torn
 
 MOST_QUEUED = 256
 """Most tasks examined per queue, each in some ten reads: all locks of a process are found within the same `READS`."""

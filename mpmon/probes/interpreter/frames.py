@@ -11,7 +11,8 @@ from functools import cached_property
 
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import TAGS, TOO_MUCH, Objects, Torn
+from mpmon.probes.interpreter.objects import TAGS, Objects
+from mpmon.probes.interpreter.pages import TOO_MUCH, Torn
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.interpreter.walk import PythonThread, Walk
 from mpmon.probes.memory import Memory

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 
 FILE = "torch/distributed/distributed_c10d.py"
 

@@ -19,7 +19,8 @@ from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.executors import futures_in, has_tasks
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids

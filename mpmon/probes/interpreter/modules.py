@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.hashes import find
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import Runtime
-from mpmon.probes.interpreter.tables import find
 
 MOST_MODULES = 20_000
 

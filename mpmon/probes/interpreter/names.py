@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mpmon.probes.interpreter.modules import names_of
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import Runtime
 
 MOST_THREADS = 5000

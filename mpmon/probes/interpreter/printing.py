@@ -11,7 +11,8 @@ import struct
 from collections.abc import Iterable
 from decimal import Decimal
 
-from mpmon.probes.interpreter.objects import DICT, LIST, LONG, TEXT, TUPLE, Objects, Torn
+from mpmon.probes.interpreter.objects import DICT, LIST, LONG, TEXT, TUPLE, Objects
+from mpmon.probes.interpreter.pages import Torn
 
 LONGEST, SHORTEST = 128, 5
 """Most characters of one value, including a container's values; with no more room than this, none is printed."""

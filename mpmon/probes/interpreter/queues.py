@@ -20,7 +20,8 @@ import msgspec
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.frames import Frames
 from mpmon.probes.interpreter.modules import names_of
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.maps import Area

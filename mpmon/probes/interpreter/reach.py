@@ -25,9 +25,9 @@ from mpmon.probes.interpreter.objects import (
     TYPE,
     TYPE_FLAGS,
     Objects,
-    Torn,
     set_items,
 )
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 from mpmon.probes.memory import Memory
 

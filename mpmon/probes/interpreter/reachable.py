@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import TAGS, Objects
+from mpmon.probes.interpreter.pages import Torn
 
 DEEPEST = 3
 """Most references from a variable to an examined object, unless more are asked for."""

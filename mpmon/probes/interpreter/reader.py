@@ -22,7 +22,8 @@ from mpmon.probes.calls import MAX_FRAMES, Numbers, bounded, rows
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.names import ThreadNames
-from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.values import Values

@@ -24,8 +24,8 @@ from mpmon.probes.elf import (
     sections_of,
 )  # fmt: skip
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.hashes import SECRET_BYTES, Hashes
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, with_published
-from mpmon.probes.interpreter.tables import SECRET_BYTES, Hashes
 from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import Memory
 

@@ -11,7 +11,8 @@ import struct
 from mpmon.model import SENT_CODE
 from mpmon.probes.interpreter.codes import LONGEST_TEXT, Code
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import TAGS, Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.walk import Link
 
 _word = struct.Struct("=Q").unpack_from

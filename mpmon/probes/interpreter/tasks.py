@@ -23,7 +23,8 @@ from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.coroutines import Chain, Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Tables
 from mpmon.probes.interpreter.modules import names_of
-from mpmon.probes.interpreter.objects import FUNCTION_AT, LONG, METHOD, NAME_AT, TEXT, Objects, Torn, set_items
+from mpmon.probes.interpreter.objects import FUNCTION_AT, LONG, METHOD, NAME_AT, TEXT, Objects, set_items
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reach import SENDS, Reach
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids

@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from mpmon.probes.interpreter.objects import CLASS_DICT, LIST_ITEMS, Objects, Torn
+from mpmon.probes.interpreter.objects import CLASS_DICT, LIST_ITEMS, Objects
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 POSITION_AT = {

@@ -18,7 +18,8 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from mpmon.probes.interpreter.objects import TAGS, Torn
+from mpmon.probes.interpreter.objects import TAGS
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.interpreter.tids import TID_AT
 from mpmon.probes.memory import Memory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis import merging
-from mpmon.diagnosis.natives import native_fact
+from mpmon.diagnosis.stacks import merging
+from mpmon.diagnosis.stacks.natives import native_fact
 from mpmon.model import Frame, NativeFrame
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line, clip, plain

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mpmon.diagnosis import lock_annotations, loops
-from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis import loops
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.stacks import lock_annotations
+from mpmon.diagnosis.stacks.frames import in_call
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.finding import in_chain
 from mpmon.tui.describe.frames import frame_lines, native_lines, wait_lines

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.diagnosis.humanize import speed
-from mpmon.diagnosis.pace import in_words
+from mpmon.diagnosis.throughput.pace import in_words
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import kind_of, short_names
 from mpmon.tui.line import Line, clip, plain

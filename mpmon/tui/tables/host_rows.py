@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.diagnosis.figures import differences
+from mpmon.diagnosis.throughput.figures import differences
 from mpmon.model import PIDS_OF_A_HOST
 from mpmon.spans import both, spans
 from mpmon.tui import format as fmt

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.merging import merged
+from mpmon.diagnosis.stacks.merging import merged
 from mpmon.model import NativeFrame, NativeStack, Stack
 from mpmon.probes.aside import Aside
 from mpmon.probes.files import Proc

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.merging import merged_thread
+from mpmon.diagnosis.stacks.merging import merged_thread
 from mpmon.model import NativeStack
 from mpmon.probes.aside import Aside
 from mpmon.probes.files import Proc

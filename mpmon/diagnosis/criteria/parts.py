@@ -1,0 +1,185 @@
+"""The part that the end of a chain plays in the job, with only its place known: exactly one part fits.
+
+A rank that others wait for, a worker, or the program itself; `losses` is the same for processes that ended.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mpmon.diagnosis.edges.threads import gil_owner
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.progress.activity import reads_for_ever
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.responsibility.ended import polled_for
+from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
+from mpmon.diagnosis.responsibility.tasks import traced, wait_for_request
+from mpmon.diagnosis.roles import WORKERS
+from mpmon.diagnosis.stacks.frames import in_call
+from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Context, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.links import stalls
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+
+
+class Part(Enum):
+    """The part of a root."""
+
+    RANK = "a rank outside of what the others are in, or one who serves such a rank"
+    WORKER = "a worker inside of the code that it was asked to run"
+    PROGRAM = "the program's own code"
+
+
+SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})
+
+TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
+"""Operations that all ranks have to enter."""
+
+_OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
+"""Waits in its own code for an external party."""
+
+_FROM_LOOP = frozenset({*RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
+
+_FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
+"""Waits that an external party may end."""
+
+
+_TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
+"""Waits that by themselves identify the cause."""
+
+_LEFT_OPEN = frozenset({Absent.THREAD_ENDED, Absent.NO_OTHER_END})
+"""Reasons why nobody can help that do not by themselves identify the cause."""
+
+
+def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
+    """A thread that waits for a lock, or for permits, held by the one at the end of the chain; if no member does, another
+    thread of that one's process.
+    """
+    alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
+    if stuck.root is None or not (stuck.ending is Ending.LEAF or alone):
+        return None
+    beside = stuck.job.threads(stuck.root[0])
+    members = (*reversed(stuck.closed.path[:-1]), *stuck.closed.members, *beside)
+    return next((key for key in members if _waits_for_lock_of(stuck, key, stuck.root)), None)
+
+
+def _waits_for_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
+    edge = stuck.graph.node(key).edge
+    return edge is not None and edge.holder_known and holder in edge.targets and gil_owner(stuck.job, key) is None
+
+
+def part(stuck: StuckSet) -> Part | None:
+    """The part of a leaf at the end of a chain, if no more specific cause is known; `None` for any other end."""
+    silent = stuck.root is not None and stuck.job.silent_mount(stuck.root) is not None
+    if (
+        silent
+        or stuck.wait_state().kind in _TOLD_BY_WAIT
+        or waiter_for_lock(stuck)
+        or polled_for(stuck)
+        or traced(stuck)
+        or wait_for_request(stuck)
+    ):
+        return None
+    if stuck.nobody and stuck.nobody.reason not in _LEFT_OPEN:
+        return None
+    if keeps_own_loop(stuck) or loop_keeper(stuck) or keeps_gil(stuck) or left_connection(stuck) or stalls(stuck):
+        return None
+    if waiting_for_rank(stuck):
+        return Part.RANK
+    lonely = stuck.nobody is not None and stuck.nobody.reason is Absent.THREAD_ENDED and stuck.context() in SERVED
+    lonely = lonely and stuck.wait_state().kind not in RESULTS
+    if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL, Ending.DESERTED) and not lonely and not is_asked(stuck):
+        return None
+    if is_outside(stuck) or is_at_exit(stuck) or is_other_program(stuck):
+        return None
+    child = stuck.kind() in ("process", "subprocess") and not stuck.is_goal
+    for_worker = any(stuck.job.role(key[0]).kind in WORKERS for key in stuck.closed.path)
+    told = stuck.root is not None and stuck.job.was_asked_to_end(stuck.root)
+    if stuck.context() in SERVED or for_worker or child or told or is_asked(stuck):
+        return Part.WORKER
+    return Part.PROGRAM
+
+
+def is_outside(stuck: StuckSet) -> bool:
+    """The root waits for an external party, for a server that waits for requests itself, or for a file."""
+    serving = [stuck.wait_state(key).kind is Wait.SERVICE for key in stuck.idle_targets]
+    deserted = stuck.ending is Ending.DESERTED and all(serving)
+    outside = (stuck.ending is Ending.EXTERNAL or deserted) and stuck.motion() is Motion.NOT_SCHEDULED
+    kind = stuck.wait_state().kind
+    waits = kind in _FOR_OUTSIDE or (kind is Wait.PIPE_READ and deserted)
+    return outside and waits and not left_connection(stuck) and not stalls(stuck)
+
+
+def is_at_exit(stuck: StuckSet) -> bool:
+    """The work is done: an interpreter on the path shuts down."""
+    return any(stuck.wait_state(key).kind is Wait.EXIT for key in stuck.closed.path)
+
+
+def is_other_program(stuck: StuckSet) -> bool:
+    """The root is a program without readable frames, waiting for a file: nothing more can be seen."""
+    in_file = stuck.ending is Ending.LEAF and stuck.wait_state().kind is Wait.FILE
+    return in_file and stuck.root not in stuck.job.stacks
+
+
+_LOST = frozenset({
+    Absent.ITEM_LOST, Absent.RESULT_LOST, Absent.NOT_SENT, Absent.ANSWER_TAKEN, Absent.WORKER_REPLACED, Absent.NOT_BEGUN,
+    Absent.NO_WORKERS,
+})  # fmt: skip
+"""Reasons that concern a pool's workers, wherever the pool's caller waits."""
+
+
+def keeps_own_loop(stuck: StuckSet) -> bool:
+    """The root blocker waits in a callback of its event loop for a result that another thread, or a later callback, would
+    provide.
+    """
+    if stuck.nobody and stuck.nobody.reason in _LOST:
+        return False
+    stack = stuck.job.stacks.get(stuck.root) if stuck.root else None
+    return in_call(stack, TURNS) and stuck.wait_state().kind in _FROM_LOOP
+
+
+def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
+    """The root, if it owns the GIL that a thread of its process waits for; one that reads gives it away for each read."""
+    root, path = stuck.root, stuck.closed.path
+    stack = stuck.job.stacks.get(root) if root else None
+    if root is None or stack is None or not stack.owns_gil or stuck.ending is not Ending.LEAF or len(path) < 2:
+        return None
+    return root if path[-2][0] == root[0] and not reads_for_ever(stuck.job, root[0]) else None
+
+
+def is_asked(stuck: StuckSet) -> bool:
+    """The root runs code that a library called for another member of the set, and does not itself poll that library."""
+    own = stuck.graph.node(stuck.root).edge if stuck.root else None
+    if own and own.polled:
+        return False
+    needs = (stuck.graph.node(key).edge for key in stuck.closed.members if key != stuck.root)
+    return any(edge and edge.polled and not edge.holder_known and stuck.root in edge.targets for edge in needs)
+
+
+def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
+    """The other ranks that wait in an operation that all have to enter, while the root blocker is elsewhere; else none."""
+    alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
+    if stuck.root is None or not (stuck.ending in (Ending.LEAF, Ending.EXTERNAL) or alone):
+        return []
+    if stuck.kind() != "rank" and not (stuck.kind() == "process" and _serves_a_rank(stuck)):
+        return []
+    if stuck.wait_state().kind in TOGETHER:
+        return []
+    waiting = [key for key in stuck.job.blocked if key[0] == key[1] and stuck.wait_state(key).kind in TOGETHER]
+    ranks = [key for key in waiting if key[0] != stuck.root[0] and stuck.job.role(key[0]).is_rank]
+    return [key for key in ranks if stuck.root in stuck.graph.reached(key)]
+
+
+def _serves_a_rank(stuck: StuckSet) -> bool:
+    """A rank on the path, itself outside the collective, waits for the root."""
+    path = stuck.closed.path
+    asks = path[path.index(stuck.root) - 1] if stuck.root in path[1:] else None
+    outside = asks is not None and stuck.wait_state(asks).kind not in TOGETHER
+    return outside and asks is not None and stuck.job.role(asks[0]).is_rank
+
+
+def in_own_pool(stuck: StuckSet) -> bool:
+    """The root runs a task of a pool and waits for a result; the threads that would compute it were not lost in a fork."""
+    left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
+    return stuck.root is not None and stuck.wait_state().kind in RESULTS and stuck.context() in POOL_TASKS and not left

@@ -1,0 +1,57 @@
+"""How sure a finding is, and what keeps it from being proved.
+
+A finding is proved if no other explanation remains: every edge of the argument has a basis that excludes other targets, the
+root blockers did not run at all and cannot time out by themselves, and no unreadable fact might contradict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.missing_data import rests_on_facts
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+
+MOST_NAMED = 3
+"""Up to this many threads are named in one doubt."""
+
+
+def judged(stuck: StuckSet, match: Match) -> tuple[Certainty, tuple[str, ...]]:
+    """The certainty, and the reasons why the finding is not proved; no reasons if it is."""
+    doubts = tuple(_doubts(stuck))
+    best = max(Certainty.LIKELY if doubts else Certainty.PROVED, match.certainty, key=lambda row: row.rank)
+    if best is not Certainty.PROVED and not doubts:
+        return best, ("the cause is inferred from what the threads are doing",)
+    return best, doubts
+
+
+def _doubts(stuck: StuckSet) -> Iterator[str]:
+    job, closed = stuck.job, stuck.closed
+    if closed.assumed:
+        yield f"it is assumed that nothing else can end the wait of {_names(job, closed.assumed)}"
+    if moving := [key for key in stuck.at_end if job.motion(key) is not Motion.NOT_SCHEDULED]:
+        yield f"{_names(job, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
+    timed = stuck.at_end if stuck.ending is Ending.CYCLE else ()
+    if timed := [key for key in timed if _may_give_up(job, key)]:
+        yield f"the wait of {_names(job, timed)} may end by itself: it has a time limit, or a signal handler may end it"
+    if not rests_on_facts(job, {pid for pid, _ in (*closed.members, *stuck.at_end)}):
+        yield "some open files or waits of the processes could not be read"
+
+
+def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
+    return several([_name(job, key) for key in keys], most=MOST_NAMED)
+
+
+def _name(job: JobState, key: ThreadKey) -> str:
+    role = f"{job.role(key[0]).name} (pid {key[0]})"
+    return role if key[0] == key[1] else f"{job.thread_words(key)} of {role}"
+
+
+def _may_give_up(job: JobState, key: ThreadKey) -> bool:
+    """The wait has a time limit, or a SIGALRM handler may end it, so the cycle may resolve by itself."""
+    blocked, process = job.blocked.get(key), job.processes[key[0]]
+    return (blocked is not None and blocked.has_limit) or (key[0] == key[1] and process.catches_alarm)

@@ -1,0 +1,146 @@
+"""Whether each thread makes progress, and since when it has not: its history, judged by what it waits for.
+
+That a thread runs is no progress by itself: one that repeats a request and gets the same answer polls.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+from mpmon.diagnosis.gpus.joins import Gpus
+from mpmon.diagnosis.memo import Memo
+from mpmon.diagnosis.progress.motion import (
+    Motion,
+    gets_on,
+    is_frozen,
+    motion,
+    renewed_since,
+    same_since,
+    share,
+    till_now,
+)
+from mpmon.diagnosis.progress.state_change import (
+    got_nothing_since,
+    keep_changing,
+    looked_in_vain_since,
+    same_answer_since,
+)
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, polled
+from mpmon.diagnosis.state.history import History, Sample, ThreadHistory, ThreadKey
+from mpmon.diagnosis.state.thread_waits import ThreadWaits
+from mpmon.diagnosis.thresholds import POLLS_SHARE
+from mpmon.model import Snapshot
+
+_ASKS_OTHERS = frozenset({
+    Wait.POLL, Wait.SOCKET, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK,
+    Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
+})  # fmt: skip
+"""Waits for an action of another thread: if such a wait times out, the action has not come."""
+
+
+class ThreadMotions(ThreadWaits):
+    """The motions of the threads of one snapshot."""
+
+    def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
+        """As `SnapshotIndex`."""
+        super().__init__(history, snapshot, memory)
+        self._motions: dict[ThreadKey, Motion] = {}
+        self._working: dict[int, tuple[ThreadKey, ...]] = {}
+
+    @cached_property
+    def gpus(self) -> Gpus:
+        """Which process uses which GPU."""
+        return Gpus(self)
+
+    def motion(self, key: ThreadKey) -> Motion:
+        """Whether a thread made progress lately."""
+        if key not in self._motions:
+            past = self.thread_history(key)
+            if past is None or is_frozen(past, self.now):
+                self._motions[key] = motion(past, self.now)
+            else:
+                found = self.memory.same(("motion", key), _gets_on, past.samples)
+                moves = till_now(found, past, self.now)
+                asks = moves is Motion.PROGRESSING and self.asks_since(key) is not None
+                self._motions[key] = Motion.POLLING if asks else moves
+        return self._motions[key]
+
+    def asks_since(self, key: ThreadKey) -> float | None:
+        """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
+        that timed out, a loop that only looks for something or, for a rank that others wait for, a status file or a directory
+        listing; or, for a library's thread beside its server in C, since when no event has come. `None` if it has not.
+        """
+        past, kind = self.thread_history(key), self.local_wait(key).kind
+        if past is None:
+            return None
+        since = None
+        if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
+            since = self.memory.same(("asks", key), same_answer_since, past.samples)
+        if since is not None or share(past.samples) > POLLS_SHARE:
+            return since
+        if kind is Wait.POLL and key[0] != key[1] and self.shape(key).serves and self.accepts_in_c(key):
+            return self.memory.same(("renews", key), renewed_since, past.samples)
+        if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
+            return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
+        return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
+
+    def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
+        """The thread is the main thread of a rank, and another rank is blocked in a collective."""
+        return key[0] == key[1] and key[0] in self.ranks and bool(self._ranks_at_rest - {key[0]})
+
+    @cached_property
+    def _ranks_at_rest(self) -> frozenset[int]:
+        """Ranks that are blocked in a collective."""
+        stands = [pid for pid in self.ranks if self.local_wait((pid, pid)).kind is Wait.COLLECTIVE]
+        return frozenset(
+            pid for pid in stands if (past := self.thread_history((pid, pid))) and is_frozen(past, self.now)
+        )
+
+    def stands_since(self, key: ThreadKey) -> float:
+        """Since when a thread has been blocked, seconds since the epoch."""
+        past = self.thread_history(key)
+        if past is not None and self.local_wait(key).kind is Wait.STOPPED:
+            # Earlier samples at the same place may be from a loop that made progress.
+            return past.ran_at
+        asks_since = self.asks_since(key)
+        if past is None or asks_since is not None:
+            return self.now if asks_since is None else asks_since
+        return self.memory.same(("stands", key), same_since, past)
+
+    def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
+        """Another thread of the process that holds the GIL and makes no progress."""
+        others = (other for other in self._gil_owners.get(key[0], ()) if other != key)
+        return next((other for other in others if self.motion(other) in (Motion.NOT_SCHEDULED, Motion.BUSY_LOOP)), None)
+
+    @cached_property
+    def _gil_owners(self) -> dict[int, list[ThreadKey]]:
+        """The threads of each process whose stacks were read while they had the GIL."""
+        found: dict[int, list[ThreadKey]] = defaultdict(list)
+        for key, stack in self.stacks.items():
+            if stack.owns_gil:
+                found[key[0]].append(key)
+        return found
+
+    def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
+        """The threads of a process that are not legitimately idle; every call returns the same tuple."""
+        if pid not in self._working:
+            self._working[pid] = tuple(key for key in self.threads(pid) if not self.local_wait(key).idle)
+        return self._working[pid]
+
+    def natives_at_work(self, pid: int) -> list[ThreadKey]:
+        """Threads without Python frames that ran lately and do more than poll."""
+        moved = [key for key in self.natives(pid) if self.motion(key) is not Motion.NOT_SCHEDULED]
+        return [key for key in moved if not _ticks(self.thread_history(key))]
+
+
+def _gets_on(samples: tuple[Sample, ...]) -> Motion:
+    """Judged by the thread's frames; if these only show polling, by whether its variables change."""
+    found = gets_on(samples)
+    return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(samples) else found
+
+
+def _ticks(past: ThreadHistory | None) -> bool:
+    """Most samples find the thread in a timed wait, as with a watchdog or a heartbeat."""
+    limits = [sample.blocked.has_limit for sample in (past.samples if past else ()) if sample.blocked]
+    return 2 * sum(limits) > len(limits)

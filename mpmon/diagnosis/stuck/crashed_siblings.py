@@ -1,0 +1,42 @@
+"""Workers that crashed, while their surviving siblings and the master now wait for each other in vain.
+
+A master that notices a worker's death (an end of file, an exit code) and drops the work it had handed out continues with
+the other workers, until it waits for a result that nobody computes while they wait for work. When two processes wait for
+each other's messages, no other evidence shows what is missing.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.edges.dead import crashed_relatives
+from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+
+_LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET})
+
+
+def crashed_mates(stuck: StuckSet) -> list[int]:
+    """If all members of a cycle wait for each other's messages: crashed children of one of them, of the same kind as
+    another of its children in the cycle.
+    """
+    if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.at_end):
+        return []
+    job, pids = stuck.job, dict.fromkeys(pid for pid, _ in stuck.at_end)
+    masters = dict.fromkeys(parent for pid in pids if (parent := job.processes[pid].ppid) in pids)
+    kinds = {job.role(pid).kind for pid in pids if job.processes[pid].ppid in masters}
+    children = (pid for master in masters for pid in crashed_relatives(job, master) if _parent(stuck, pid) == master)
+    return [pid for pid in children if job.role(pid).kind in kinds]
+
+
+def _listens(stuck: StuckSet, key: ThreadKey) -> bool:
+    blocked, edge = stuck.job.blocked.get(key), stuck.graph.node(key).edge
+    writes, held = blocked is not None and blocked.writes, edge is not None and edge.holder_known
+    return stuck.wait_state(key).kind in _LISTENS and not writes and not held
+
+
+def _parent(stuck: StuckSet, pid: int) -> int | None:
+    """The parent of a process that ended; `None` for a program that was only called, whose exit status is its answer."""
+    process, row = stuck.job.processes.get(pid), stuck.job.remembered.get(pid)
+    if process:
+        return process.ppid
+    return row.pid if row and row.name else None

@@ -1,0 +1,36 @@
+"""Threads that wait for each other's locks or tasks, or for a lock that is never released: they stay blocked whatever the
+rest of the job does.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.graph import Closed, Graph, NoReleaser
+from mpmon.diagnosis.stacks.waits import LOCKS, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+
+
+def deadlocks(job: JobState, graph: Graph) -> list[Closed]:
+    """One row for each such thread."""
+    threads = (key for pid in job.processes if job.is_alive(pid) for key in job.threads(pid))
+    found = (graph.closed(key) for key in threads if job.wait_state(key).kind in (*LOCKS, Wait.FUTURE_RESULT))
+    return [closed for closed in found if closed and (_is_lost(job, graph, closed) or _is_cycle(job, graph, closed))]
+
+
+def _is_lost(job: JobState, graph: Graph, closed: Closed) -> bool:
+    edge = graph.node(closed.goal).edge
+    lost = edge is not None and all(isinstance(target, NoReleaser) for target in edge.targets)
+    return lost and job.wait_state(closed.goal).kind in LOCKS
+
+
+def _is_cycle(job: JobState, graph: Graph, closed: Closed) -> bool:
+    core = frozenset(closed.core)
+    return closed.goal in core and all(_waits_only_for(job, graph, key, core) for key in core)
+
+
+def _waits_only_for(job: JobState, graph: Graph, key: ThreadKey, core: frozenset[ThreadKey]) -> bool:
+    """Only threads of the core can end the wait: they hold the lock, or run the task whose result is awaited."""
+    edge = graph.node(key).edge
+    if edge is None or not core.issuperset(edge.targets):
+        return False
+    return edge.holder_known or (edge.exact and job.wait_state(key).kind is Wait.FUTURE_RESULT)

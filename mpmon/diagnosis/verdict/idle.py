@@ -1,0 +1,85 @@
+"""Closed sets that are no hang: their goal waits by right for an event from outside that may never come."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.event_loops import EventLoops
+from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
+from mpmon.diagnosis.loops import deadlocked
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
+from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.verdict.goals import OPENS_GOALS
+from mpmon.diagnosis.verdict.requests import is_server, reads_input, serves, stands_by
+
+_STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
+"""Waits of threads that started other threads or processes and have nothing more to do."""
+
+
+def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """The goal legitimately waits for an external event that may never come."""
+    rests = _only_sleeps(job, graph, closed) or _only_watches_flag(job, closed)
+    return rests or _only_serves(job, graph, closed) or _only_prompts(job, graph, closed)
+
+
+def _only_watches_flag(job: JobState, closed: Closed) -> bool:
+    """All members wait in the same pipe, each with a time limit: none of them sends the others anything through it, so it is
+    a flag that would end them, and they look for work between.
+    """
+    waits = [(job.wait_state(key).kind, pause_s(job.blocked.get(key))) for key in closed.members]
+    if len(waits) < 2 or any(kind is not Wait.POLL or pause is None for kind, pause in waits):
+        return False
+    pipes = {item.id for key in closed.members for item in job.waits_on(key)}
+    return len(pipes) == 1 and all(isinstance(root, tuple) for root in closed.root_blockers)
+
+
+def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """The goal sleeps until a signal or a deadline it chose itself, and nothing else in the job is stuck."""
+    blocked = job.blocked.get(closed.goal)
+    chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
+    asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
+    if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
+        return False
+    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+
+
+def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
+    """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
+    others = [(pid, pid) for pid in job.processes if job.may_act(pid)]
+    # A non-Python program that nobody waits for may sleep indefinitely.
+    others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
+    strangers = [key for key in others if key not in closed.members and not is_server(job, key)]
+    return [key for key in strangers if job.wait_state(key).kind not in OPENS_GOALS and not job.wait_state(key).idle]
+
+
+def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """A console beside the work: it waits only for a person's input, and other processes make progress."""
+    if job.wait_state(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
+        return False
+    others = [(pid, pid) for pid in job.processes if pid != closed.goal[0] and job.is_alive(pid)]
+    workers = [key for key in others if job.role(key[0]).kind not in HELPERS]
+    return any(graph.node(key).status is Status.LIVE for key in workers)
+
+
+def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """Servers without requests, standby threads, and processes that wait for these to end or for a signal, while nothing
+    else in the job is stuck: legitimately idle.
+    """
+    rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
+    if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
+        return False
+    if any(job.was_asked_to_end(key) for key in closed.members) or _asks_amid_work(job, closed):
+        return False
+    if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
+        return False
+    if any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members):
+        return False
+    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+
+
+def _asks_amid_work(job: JobState, closed: Closed) -> bool:
+    """A program that the goal runs reads the job's input in the middle of work: the goal has workers, which get nothing."""
+    reads = any(key != closed.goal and reads_input(job, key) for key in closed.members)
+    return reads and any(job.role(pid).kind in WORKERS for pid in job.clients.get(closed.goal[0], ()))

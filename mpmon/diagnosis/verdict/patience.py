@@ -1,0 +1,119 @@
+"""How long something has to stand still before it is called hung, slow, or too early to tell."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.stacks.waits import EVENTS, Wait
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet, doing, stands_since
+from mpmon.diagnosis.thresholds import (
+    COMPUTES_SHARE,
+    MIN_WATCH_S,
+    NEXT_ROUND_S,
+    PATIENCE_S,
+    POLLS_IN_VAIN,
+    RUNNING_PATIENCE_S,
+    STILL_S,
+)
+from mpmon.diagnosis.verdict.goals import OPENS_GOALS
+from mpmon.diagnosis.verdict.requests import is_server
+
+_ENDS_OF_THREADS = frozenset({Wait.EXIT, Wait.JOIN_THREAD})
+
+
+def is_ripe(stuck: StuckSet) -> bool:
+    """The set has stood still long enough to be called a hang."""
+    job = stuck.job
+    patience = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
+        return False
+    # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
+    polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
+    anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
+    ended = anybody if polls else [gone.pid for gone in stuck.gone]
+    if any(job.now - at < NEXT_ROUND_S for pid in ended if (at := job.ended_at(pid)) is not None):
+        return False
+    edge = stuck.graph.node(stuck.goal).edge
+    if stuck.is_goal or job.wait_state(stuck.goal).kind in OPENS_GOALS or (edge and edge.polled):
+        return True
+    return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
+
+
+def _polls_while_others_stand(stuck: StuckSet) -> bool:
+    """No root blocker computes, and those that wait for them have stood still for long, as the kernel tells: since before mpmon
+    could see that the root blockers poll in vain.
+    """
+    job = stuck.job
+    others = [key for key in stuck.closed.core if key not in stuck.at_end]
+    polls = all(job.motion(key) in (Motion.NOT_SCHEDULED, Motion.POLLING) for key in stuck.at_end)
+    return (
+        polls
+        and bool(others)
+        and all(
+            job.motion(key) is Motion.NOT_SCHEDULED and job.now - stands_since(job, key) >= RUNNING_PATIENCE_S
+            for key in others
+        )
+    )
+
+
+def _rounds_of_polling_s(stuck: StuckSet) -> float:
+    """Seconds it takes to see a polling root blocker re-poll without result often enough."""
+    asks = stuck.root is not None and stuck.ending is Ending.LEAF and not stuck.wait_state().idle
+    polls = asks and stuck.motion() is Motion.POLLING
+    return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
+
+
+def has_only_stood(
+    job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
+) -> tuple[float, str] | None:
+    """For a goal that was never seen to progress, but not for long enough to call it hung: since when it has stood still,
+    and what it does.
+    """
+    for stuck in stuck_sets:
+        if _from_the_beginning(job, stuck.stood_s) and not _computes(job, graph, stuck.goal):
+            return job.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
+    for goal in goals:
+        rested_s = (
+            0.0 if graph.node(goal).status is Status.IDLE or is_server(job, goal) else _rested_s(job, graph, goal)
+        )
+        if _from_the_beginning(job, rested_s) and rested_s < PATIENCE_S and not _computes(job, graph, goal):
+            return job.now - rested_s, f"{job.role(goal[0]).name} is {doing(job, goal)}"
+    return None
+
+
+def _rested_s(job: JobState, graph: Graph, goal: ThreadKey) -> float:
+    """For how long neither a thread nor any thread it waits for has run, seconds."""
+    return min(job.now - past.ran_at if (past := job.thread_history(key)) else 0.0 for key in graph.reached(goal))
+
+
+def _computes(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
+    """A process the goal depends on uses a CPU, perhaps in native threads."""
+    lives = (job.history.life(job.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
+    return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
+
+
+def _from_the_beginning(job: JobState, stood_s: float) -> bool:
+    """It has stood still for nearly the whole observation, and for long enough to be seen at least twice."""
+    return stood_s >= STILL_S and job.history.watched_s - stood_s < MIN_WATCH_S
+
+
+def is_slow(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
+    """The goal has waited for a while for what another thread owes it. Waiting for a thread to end does not count: that may
+    take any time.
+    """
+    return job.wait_state(goal).kind not in _ENDS_OF_THREADS and waits_long(job, graph, goal)
+
+
+def waits_long(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
+    """The goal has waited for a while for a thread that makes progress: not for processes to end, and not for whatever
+    happens next.
+    """
+    if job.wait_state(goal).kind in OPENS_GOALS | EVENTS or is_server(job, goal):
+        return False
+    if graph.node(goal).status is not Status.WAITS or graph.closed(goal):
+        return False
+    stands = job.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)
+    return stands and job.now - stands_since(job, goal) >= PATIENCE_S

@@ -1,0 +1,162 @@
+"""Requests that a server will never answer while it idles legitimately, or ticks: it still answers new requests."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
+from mpmon.diagnosis.event_loops import EventLoops
+from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
+from mpmon.diagnosis.loops import may_answer
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.ticking import only_ticks
+from mpmon.diagnosis.stacks.frames import calls, inner_machinery, is_user
+from mpmon.diagnosis.stacks.waits import Wait, context
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.model import Frame
+
+
+def is_server(job: JobState, key: ThreadKey) -> bool:
+    """The main thread of a server."""
+    return key[0] == key[1] and serves(job, key)
+
+
+def serves(job: JobState, key: ThreadKey) -> bool:
+    """The thread waits for requests, for connections, or for input that an external party may send."""
+    if job.wait_state(key).kind is Wait.SERVICE or job.serves_in_c(key):
+        return True
+    return any(takes_all(item) for item in awaited(job, key)) or reads_input(job, key)
+
+
+def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The thread serves, is next in line to serve, or watches for one of its child servers to end."""
+    return serves(job, key) or _is_next(job, graph, key) or _watches_children(job, graph, key)
+
+
+def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The thread waits for the lock of a serving thread, in the same function as that one: they take turns."""
+    edge, stack = graph.node(key).edge, job.stacks.get(key)
+    own = next((frame for frame in stack.frames if is_user(frame.file)), None) if stack else None
+    if edge is None or own is None or not edge.holder_known:
+        return False
+    return all(isinstance(row, tuple) and serves(job, row) and _is_in(job, row, own) for row in edge.targets)
+
+
+def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:
+    stack = job.stacks.get(key)
+    return stack is not None and any((row.function, row.file) == (call.function, call.file) for row in stack.frames)
+
+
+def _watches_children(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The thread's own code waits for its children in `multiprocessing.connection.wait`: a child that sends nothing wakes it
+    when it ends.
+    """
+    edge, stack = graph.node(key).edge, job.stacks.get(key)
+    asked = list(inner_machinery(stack))[-1:] if stack else []
+    if edge is None or not any(calls(frame, "multiprocessing/connection.py", ("wait",)) for frame in asked):
+        return False
+    return all(isinstance(row, tuple) and row[0] in job.helpmates(key[0]) for row in edge.targets)
+
+
+def reads_input(job: JobState, key: ThreadKey) -> bool:
+    """The thread reads its standard input, a pipe or connection whose other end only external processes have."""
+    objects = awaited(job, key) if key[0] == key[1] else []
+    item = next(iter(objects), None)
+    if len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
+        return False
+    rows = job.holders.get(item.id, ())
+    own = any(row.pid == key[0] and row.fd == 0 and row.reads for row in rows)
+    return own and item.id in job.outsiders and not any(row.writes for row in rows if row.pid in job.processes)
+
+
+def lost_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
+    """Below a legitimately idle server: requests that it gave a process of their own and that nothing can complete, and
+    processes of the job that wait for their answers.
+
+    Requests in the server's own threads are not considered: the next request may wake a waiting one.
+    """
+    idle = [goal for goal in goals if graph.node(goal).status is Status.IDLE]
+    helpers = [(pid, pid) for goal in idle for pid in job.helpmates(goal[0])]
+    requests = [key for key in helpers if serves_one(job, key) and _is_lost(graph, graph.closed(key))]
+    asking = [
+        key for key in helpers
+        if (edge := graph.node(key).edge) and any(target in requests for target in edge.targets)
+    ]  # fmt: skip
+    found = [graph.closed(key) for key in (*requests, *asking)]
+    return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
+
+
+def lost_work(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
+    """Waits that no other process of the job can ever end, while the main threads only poll: a loop that prints how many
+    items are left keeps running in a hung job as well.
+    """
+    watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
+    if not watching or not all(only_ticks(job, goal) or job.wait_state(goal).kind is Wait.SIGNAL for goal in watching):
+        return []
+    others: list[ThreadKey] = []
+    for pid in job.processes:
+        if job.may_act(pid):
+            working = [key for key in job.working_threads(pid) if key not in goals]
+            if any(_gets_on(job, graph, key) for key in working):
+                return []
+            others += working
+    found = [graph.closed(key) for key in others]
+    return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
+
+
+def _gets_on(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The thread does more than tick and is not a library's service thread: a scheduler keeps running in a hung job."""
+    live = graph.node(key).status is Status.LIVE
+    return live and not only_ticks(job, key) and not job.serves_library(key)
+
+
+def _is_lost(graph: Graph, closed: Closed | None) -> bool:
+    """The chain ends in an action that nobody, or only the waiter itself, could perform, or in threads that by the kernel wait
+    for each other; and no member may be woken by the next request.
+    """
+    if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
+        return False
+    cycle = closed.cycle and (closed.exact or all(_waits_for_itself(graph, root) for root in closed.root_blockers))
+    return cycle or any(isinstance(root, NoReleaser) for root in closed.root_blockers)
+
+
+def _waits_for_itself(graph: Graph, root: Target) -> bool:
+    edge = graph.node(root).edge if isinstance(root, tuple) else None
+    return edge is not None and edge.targets == (root,)
+
+
+def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
+    """Tasks of a server, whose main thread is an event loop, that wait for a request to the same server that is never served:
+    every thread that could serve it waits likewise, for instance because the thread pool is exhausted.
+    """
+    loops = [goal for goal in goals if job.wait_state(goal).kind is Wait.EVENT_LOOP and not _may_answer(job, goal)]
+    found: list[Closed] = []
+    for loop in loops:
+        others = (key for key in job.threads(loop[0]) if key != loop)
+        tasks = [key for key in others if job.shape(key).runs or context(job.stacks.get(key))]
+        if tasks and all(_asks_own(job, graph, key) for key in tasks):
+            found += [Closed(key, (key,), (key,), cycle=True, path=(key,), assumed=(key,)) for key in tasks]
+    return found
+
+
+def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The thread waits for an answer from its own process."""
+    edge = graph.node(key).edge
+    waits = job.wait_state(key).kind is Wait.SOCKET and job.motion(key) is Motion.NOT_SCHEDULED
+    return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
+
+
+def _may_answer(job: JobState, loop: ThreadKey) -> bool:
+    """A task of the loop may send the answer although none of its threads moves; where the tasks are not known, the loop may
+    be awaiting something from another process.
+    """
+    tasks = job.of(EventLoops).known(loop)
+    if not tasks:
+        return _has_clients(job, loop)
+    return any(map(may_answer, tasks))
+
+
+def _has_clients(job: JobState, loop: ThreadKey) -> bool:
+    """One of the loop's connections leads to another process."""
+    held = job.held_by.get(loop[0], frozenset())
+    items = [item for item in job.waits_on(loop) if item.kind == "socket" and not item.listens]
+    return any(item.peer not in held for item in items)
