@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.components import components
+from mpmon.diagnosis.graph.components import components
 
 Edges = dict[int, list[int]]
 

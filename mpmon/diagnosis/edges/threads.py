@@ -5,7 +5,8 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import SERVES_ITSELF, TURNS
 from mpmon.diagnosis.progress.activity import signs_of_life
