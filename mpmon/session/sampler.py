@@ -9,8 +9,9 @@ A round goes from top to bottom through `Sampler.round`:
 5. `thorough` looks at those (one `look` per process) and finds the `holders` of what they wait for;
 6. `spots` shows where the main threads of ranks were since the previous round;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
-8. if that would show a hang, py-spy also reads those stacks that the hang rests on and that mpmon has read itself, and
-   `natives` reads the C and C++ frames of the threads that the hang is about, and samples those that run.
+8. if that would show a hang, processes of which less is known than that are looked at again (`renewals`), py-spy also reads
+   those stacks that the hang rests on and that mpmon has read itself, and `natives` reads the C and C++ frames of the threads
+   that the hang is about, and samples those that run.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
 from mpmon.session.natives import REPORT_S, ROUND_S, NativeLooks, all_threads
+from mpmon.session.renewals import Foreseen, Renewals
 from mpmon.session.schedule import Schedule
 from mpmon.session.spots import Spots
 from mpmon.session.thorough import StackMode, ThoroughLooks
@@ -94,6 +96,7 @@ class Sampler:
         self._natives = NativeLooks(proc, round_s=REPORT_S if eager else ROUND_S)
         self._stacks: StackMode = stacks
         self._spots = Spots(self._table, self._activity, self._looks.last, None if eager else budget, now=now)
+        self._renewals = Renewals(self._activity, self._looks.last)
         self._schedule = Schedule(self._table, self._activity, self._looks.last, budget, eager=eager)
 
     @property
@@ -131,11 +134,11 @@ class Sampler:
         """Look at everything in the next round."""
         self._schedule.look_now()
 
-    def round(self, foresee: Callable[[Snapshot], Mapping[int, Collection[int]]] | None = None) -> Snapshot:
+    def round(self, foresee: Callable[[Snapshot], Foreseen] | None = None) -> Snapshot:
         """All facts of this moment.
 
-        `foresee` returns the threads, by process, that a hang would rest on: a second reader also reads their stacks;
-        their C and C++ frames are read, then those of the threads that they wait for; threads that run are sampled.
+        `foresee` tells what the snapshot would show. Of the threads that a hang would rest on a second reader also reads the
+        stacks; their C and C++ frames are read, then those of the threads that they wait for; threads that run are sampled.
         """
         now = self._now()
         for probe in self._side_probes:
@@ -158,14 +161,26 @@ class Sampler:
             snapshot = self._natives.add(snapshot, all_threads(snapshot.threads))
         if foresee is None:
             return snapshot
-        snapshot = self._seconded(snapshot, foresee(snapshot))
+        foreseen = foresee(snapshot)
+        if older := self._renewals.due(foreseen, now):
+            snapshot = self._renewed(snapshot, older)
+            foreseen = foresee(snapshot)
+        snapshot = self._seconded(snapshot, foreseen.threads)
         for _ in range(NATIVE_LOOKS if self._stacks == "auto" else 0):
-            before, snapshot = snapshot, self._natives.add(snapshot, foresee(snapshot))
+            before, snapshot = snapshot, self._natives.add(snapshot, foresee(snapshot).threads)
             if snapshot is before:
                 break
         if self._stacks in _NATIVE_MODES and self._natives.any_runs:
-            snapshot = self._natives.sample(snapshot, foresee(snapshot))
+            snapshot = self._natives.sample(snapshot, foresee(snapshot).threads)
         return snapshot
+
+    def _renewed(self, snapshot: Snapshot, pids: list[int]) -> Snapshot:
+        """The snapshot after another look at these processes."""
+        now, before = snapshot.taken_at, self._looks.tables().unknowns
+        self._looks.look(pids, now, self._schedule.attended, max(self._until, now + LEAST_S))
+        others = tuple(row for row in snapshot.unknowns if row not in before)
+        found = self._with_looks(snapshot)
+        return msgspec.structs.replace(found, unknowns=(*found.unknowns, *others)) if others else found
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
         """The snapshot with a second reading of the stacks of these threads, if there was none yet."""
@@ -188,15 +203,21 @@ class Sampler:
         self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: Sequence[ProbeReport]
     ) -> Snapshot:
         pid, start_time = self.root
-        looks = self._looks.tables()
-        return Snapshot(
+        return self._with_looks(Snapshot(
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, addresses=self._addresses,
             cpu_count=self._cpus, processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
-            blocked=looks.blocked, spots=self._spots.rows, objects=looks.objects, handles=looks.handles,
-            outsiders=self._outside_holders(now),
+            spots=self._spots.rows, native_stacks=self._natives.still_true(threads),
+            cgroups=self._cgroups.look(processes, now),
+        ))  # fmt: skip
+
+    def _with_looks(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the tables of all looks."""
+        looks = self._looks.tables()
+        return msgspec.structs.replace(
+            snapshot, blocked=looks.blocked, objects=looks.objects, handles=looks.handles,
+            outsiders=self._outside_holders(snapshot.taken_at),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
-            tasks=looks.tasks, stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,
-            cgroups=self._cgroups.look(processes, now), mounts=self._looks.mounts(),
+            tasks=looks.tasks, stacks=looks.stacks, unknowns=looks.unknowns, mounts=self._looks.mounts(),
         )  # fmt: skip
 
     def _outside_holders(self, now: float) -> tuple[Handle, ...]:

@@ -12,13 +12,14 @@ import msgspec
 
 from mpmon.diagnosis import EventLog, History, Memo, diagnose
 from mpmon.diagnosis.explanation.basis import basis
-from mpmon.diagnosis.findings import Diagnosis, Observation
+from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
 from mpmon.diagnosis.remarks import gpu_spinning
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
 from mpmon.session.cadence import SOON_S, interval_s, levelled
 from mpmon.session.clock import LiveClock
+from mpmon.session.renewals import Foreseen
 from mpmon.snapshot_buffer import SnapshotBuffer
 
 TYPE_CHECKING = False
@@ -53,10 +54,10 @@ class Observer:
         self._number = 0
         self._foreseen: tuple[History, Diagnosis] | None = None
 
-    def foresee(self, snapshot: Snapshot) -> dict[int, set[int]]:
-        """The threads, by process, that a hang shown by this snapshot would rest on, see `mpmon.diagnosis.explanation.basis`."""
-        self._foreseen = self._judged(snapshot)
-        return basis(self._foreseen[1], snapshot)
+    def foresee(self, snapshot: Snapshot) -> Foreseen:
+        """What this snapshot would show."""
+        self._foreseen = _, diagnosis = self._judged(snapshot)
+        return Foreseen(basis(diagnosis, snapshot), is_hang=diagnosis.verdict is Verdict.HUNG)
 
     @property
     def ranks(self) -> list[int]:

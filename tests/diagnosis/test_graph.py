@@ -151,6 +151,16 @@ def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Targ
     assert found.root_blockers == ((end,), (key(2),))[stronger]
 
 
+@pytest.mark.parametrize(("third", "blockers"), [(waits(3, 2), {2}), (leaf(3), {3})])
+def test_of_tasks_that_a_library_runs_one_that_waits_for_another_is_no_root_blocker(
+    third: Node, blockers: set[int]
+) -> None:
+    asks = Node(key(1), Status.WAITS, WaitEdge((key(2), key(3)), polled=True))
+    found = closed(asks, waits(2, 2, every=True), third)
+    assert found
+    assert {pid for pid, _ in found.root_blockers} == blockers
+
+
 @pytest.mark.parametrize(("of_sign", "blockers"), [(True, {2, 3}), (False, {1, 2, 3})], ids=["a-sign", "room"])
 def test_who_waits_for_an_end_gives_no_sign_before(*, of_sign: bool, blockers: set[int]) -> None:
     """Main joins the first of two that wait until the other one, or main, acts."""

@@ -138,6 +138,30 @@ def test_a_rank_that_nobody_is_about_to_become_never_came() -> None:
     assert "never arrived" in found.findings[0].summary
 
 
+def test_ranks_that_a_library_started_are_told_themselves_as_it_starts_as_many_as_it_is_told_to() -> None:
+    agent = "/usr/lib/python3/site-packages/launch/local.py:366 wait"
+    starts = process(), stack("main", agent), blocked("wait4", "process:4110", ran_at=START - 60)
+    found = said(*starts, *rank(0, world_size=3), *rank(1, world_size=3))
+    assert [suspect.role for suspect in found.findings[0].suspects] == ["rank 0", "rank 1"]
+
+
+@pytest.mark.parametrize(("seconds", "hangs"), [(3, False), (10, True)])
+def test_the_last_rank_to_come_is_given_time(seconds: int, *, hangs: bool) -> None:
+    """The first one has been there for a minute, but all are there only since these seconds."""
+    loads = process(4111, parent=ROOT), stack("main", "train.py:3 load", pid=4111)
+    early = [
+        snapshot(
+            *launcher(), *rank(0), *loads, running(4111), thread(4111, slices=second, run_s=second), at=float(second)
+        )
+        for second in range(14)
+    ]
+    came = [
+        snapshot(*launcher(), *rank(0), *rank(1), thread(4111, slices=99, run_s=14), at=14.0 + second)
+        for second in range(seconds)
+    ]
+    assert (diagnosed([*early, *came]).verdict is Verdict.HUNG) == hangs
+
+
 def test_a_process_that_was_started_like_a_rank_and_is_none_yet_is_the_missing_one() -> None:
     waits = *spawned(4111, number=0), blocked("poll", pid=4111, ran_at=START - 60)
     loads = *spawned(4112, "train.py:40 load"), blocked("read", pid=4112, ran_at=START - 60)

@@ -18,6 +18,7 @@ from mpmon.probes.stacks import TORN
 from mpmon.session import budget, look, schedule
 from mpmon.session import spots as spots_module
 from mpmon.session.look import LONGEST_INTERVAL_S
+from mpmon.session.renewals import Foreseen
 from mpmon.session.sampler import Sampler
 from mpmon.session.schedule import CROWD, PER_ROUND, RESTS_LONG_S, ROUNDS, TURN_S
 from mpmon.session.spots import ENOUGH, IN_VAIN
@@ -682,34 +683,57 @@ def readers(snapshot: Snapshot) -> dict[int, str]:
     return {row.pid: row.reader for row in snapshot.stacks}
 
 
+def rests_on_worker(_: Snapshot) -> Foreseen:
+    """A hang is foreseen that rests on the worker."""
+    return Foreseen({WORKER: {WORKER}}, is_hang=True)
+
+
 def test_a_second_reader_is_asked_for_what_a_hang_rests_on(report: Watched) -> None:
     report.dumps = seconded = Seconded()
-    assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}})) == {ROOT: MPMON, WORKER: BOTH}
+    assert readers(report.sampler.round(rests_on_worker)) == {ROOT: MPMON, WORKER: BOTH}
     report.time += 1.0
-    assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}}))[WORKER] == BOTH
+    assert readers(report.sampler.round(rests_on_worker))[WORKER] == BOTH
     assert seconded.second_asked == [WORKER]
 
 
 def test_a_second_reader_is_not_asked_again_for_the_same_calls(report: Watched) -> None:
     report.dumps = seconded = Seconded()
-    report.sampler.round(lambda _: {WORKER: {WORKER}})
+    report.sampler.round(rests_on_worker)
     for line in (0, 0, 1):
         seconded.lines[WORKER] = line
         report.time += 1.0
         report.tree.run(WORKER)
-        assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}}))[WORKER] == BOTH
+        assert readers(report.sampler.round(rests_on_worker))[WORKER] == BOTH
     assert seconded.asked.count(WORKER) == 4
     assert seconded.second_asked == [WORKER, WORKER]
 
 
 def test_stacks_of_which_readers_differ_are_told_by_neither(report: Watched) -> None:
     report.dumps = Seconded(agree=False)
-    snapshot = report.sampler.round(lambda _: {WORKER: {WORKER}})
+    snapshot = report.sampler.round(rests_on_worker)
     assert readers(snapshot) == {ROOT: MPMON}
     assert [(row.pid, row.reason) for row in snapshot.unknowns if row.table == "stacks"] == [(WORKER, "differs")]
 
 
 def test_without_a_hang_there_is_no_second_reader(report: Watched) -> None:
     report.dumps = seconded = Seconded()
-    report.sampler.round(lambda _: {})
+    report.sampler.round(lambda _: Foreseen({}, is_hang=False))
     assert seconded.second_asked == []
+
+
+def test_before_a_hang_is_told_all_that_have_run_are_looked_at_again(job: Watched) -> None:
+    """The worker may have accepted the connection on which the root waits; one look after the hang began is enough."""
+    calls = itertools.count()
+
+    def foreseen(*, is_hang: bool) -> list[int]:
+        """Who is looked at in a round in which the worker runs and a hang of the root is foreseen or not."""
+        job.tree.calls(WORKER, f"0 {next(calls):#x} 0x0 0x0 0x0 0x0 0x0 0x1 0x2")
+        job.tree.run(WORKER)
+        job.time += 1.0
+        job.sampler.round(lambda _: Foreseen({ROOT: {ROOT}}, is_hang=is_hang))
+        return job.dumps.taken()
+
+    for _ in range(60):
+        last = foreseen(is_hang=False)
+    assert last == []
+    assert [foreseen(is_hang=hangs) for hangs in (True, True, True, False, True)] == [[WORKER], [], [], [], [WORKER]]

@@ -225,7 +225,7 @@ def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], mai
     """
     # A thread in a collective serves no connection.
     in_background = job.wait_state(main).kind is Wait.COLLECTIVE or any(
-        _accepts(job, key) for key in threads if key != main
+        _accepts(job, key) or job.accepts_in_c(key) for key in threads if key != main
     )
     if in_background and (others := [key for key in busy if key != main]):
         return others

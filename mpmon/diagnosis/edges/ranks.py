@@ -10,7 +10,7 @@ from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_P
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.ranks.addresses import is_this_machine, rendezvous_address
 from mpmon.diagnosis.roles import called, target_of
-from mpmon.diagnosis.stacks.frames import bare, own_frames
+from mpmon.diagnosis.stacks.frames import bare, is_user, own_frames
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import Sample, ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -238,11 +238,22 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
             return WaitEdge(
                 tuple((pid, pid) for pid in late), every=True, words=f"init_process_group with {names} ({missing})"
             )
-        parent = job.role(key[0]).parent
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never arrived"
-        nobody = NoReleaser(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
+        nobody = NoReleaser(why, _who_starts_ranks(job, key), Absent.RANK_NEVER_CAME)
         return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing} to arrive", evidence=why)
-    return WaitEdge((External("the store, or ranks on other machines"),), words="the other ranks to arrive")
+    # All are there: the last one to come may still end it.
+    place = _meets_at(job, key[0])
+    others = ((pid, pid) for pid in ranks if pid != key[0] and _meets_at(job, pid) == place)
+    return WaitEdge((External("the store, or ranks on other machines"), *others), words="the other ranks to arrive")
+
+
+def _who_starts_ranks(job: JobState, key: ThreadKey) -> tuple[int, ...]:
+    """The program that starts the ranks; the ranks, if that is a library's, which starts as many as it was told to."""
+    parent = job.role(key[0]).parent
+    stack = job.stacks.get((parent, parent)) if parent else None
+    if stack and not any(is_user(frame.file) for frame in stack.frames):
+        return tuple(pid for pid in job.ranks if job.wait_state((pid, pid)).kind is Wait.RENDEZVOUS)
+    return (parent,) if parent else ()
 
 
 def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
+from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import is_user
@@ -28,6 +28,8 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     tasks = [other for other in job.tasks if packages & job.shape(other).runs]
     others = [other for other in tasks if other != key]
     if key in tasks and not others and job.motion(key) is not Motion.PROGRESSING and job.is_on_one_machine:
+        if job.shape(key).reads:
+            return _by_its_client(job, key) if job.listens_in_c(key[0]) else None
         (name, *_) = sorted(packages & job.shape(key).runs)
         evidence = f"{name} has called no code of the job but {stands_at(job, key)} of pid {key[0]}, which itself waits in {name}"
         words = f"a task of {name} from inside a task, and no other task runs"
@@ -42,6 +44,18 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
     return WaitEdge(tuple(others), polled=True, words=f"a task of {name} in {names}", evidence=evidence)
+
+
+def _by_its_client(job: JobState, key: ThreadKey) -> WaitEdge:
+    """A task that a server runs for a request, and that reads a stream of the server's library: for what its client sends. The
+    clients are at the other ends of the server's connections, or not of the job.
+    """
+    held = job.held_by.get(key[0], frozenset())
+    rows = (row for row in job.snapshot.blocked if row.pid != key[0])
+    pids = dict.fromkeys(row.pid for row in rows if any(item.peer in held for item in job.waits_on((row.pid, row.tid))))
+    threads = (other for pid in pids for other in job.threads(pid) if not job.wait_state(other).idle)
+    clients = tuple(other for other in threads if not job.serves_library(other))
+    return WaitEdge(clients or (External("its client", moves=True),), words="its client")
 
 
 def _kept_out(job: JobState, key: ThreadKey, tasks: list[ThreadKey]) -> WaitEdge | None:

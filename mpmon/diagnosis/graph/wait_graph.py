@@ -197,7 +197,10 @@ class Graph:
         if outside := [end for end in ends if isinstance(end, External)]:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):
-            return asked, False
+            # One of them that waits for another one moves when that one does.
+            inside = [target for target in asked if target in core]
+            cycle = self._cycle(core, progressing, exact=False)
+            return (list(cycle), True) if cycle and set(inside).issuperset(cycle) else (inside or asked, False)
         if deserted := [key for key in members if self._is_deserted(key, progressing)]:
             return list[Target](deserted), False
         if cycle := self._cycle(core, progressing, exact=False):

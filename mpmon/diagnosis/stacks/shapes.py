@@ -8,9 +8,11 @@ heartbeats and polls of the library's own threads do not advance it.
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 
-from mpmon.diagnosis.stacks.frames import is_machinery, is_user, own_frames
+from mpmon.diagnosis.stacks.frames import bare, is_machinery, is_user, own_frames
 from mpmon.model import Stack
 
 _FOLDERS = ("/site-packages/", "/dist-packages/")
@@ -26,6 +28,8 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     """Packages that called the user's code; empty for a program's own code, and if none of it is the user's."""
     asks: frozenset[str] = frozenset()
     """Packages inside the user's code."""
+    reads: bool = False
+    """The user's code waits inside a library for the next item of a stream."""
     serves: frozenset[str] = frozenset()
     """Packages of a library's service thread, which runs only their code."""
 
@@ -41,8 +45,17 @@ def shape(stack: Stack) -> Shape:
     return Shape(
         runs=frozenset(filter(None, (package(frame.file) for frame in outer))),
         asks=frozenset(filter(None, (package(frame.file) for frame in inner))),
+        reads=bool(inner and users)
+        and bare(inner[-1].function) in ("__next__", "__anext__")
+        and bool(package(inner[-1].file)),
         serves=frozenset(filter(None, (package(frame.file) for frame in (() if users else frames)))),
     )
+
+
+def entered(stack: Stack) -> str | None:
+    """The file of the library that the user's innermost code has called."""
+    inner = list(itertools.takewhile(lambda frame: not is_user(frame.file), own_frames(stack)))
+    return next((frame.file for frame in reversed(inner) if package(frame.file)), None)
 
 
 def in_task(stack: Stack | None) -> bool:

@@ -18,7 +18,7 @@ from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.stacks.shapes import Shape, shape
+from mpmon.diagnosis.stacks.shapes import Shape, entered, shape
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
@@ -160,14 +160,30 @@ class ThreadWaits(SnapshotIndex):
 
     def accepts_in_c(self, key: ThreadKey) -> bool:
         """The thread waits in a futex while a library such as gRPC runs a server in native threads, one of which accepts
-        connections. In a rank, threads with unread C frames do not count, as they may be torch's.
+        connections.
         """
         if not self.may_be_native(key) or self.shape(key).runs:
             # A library that runs the job's code there has given it a request.
             return False
-        ours = key[0] not in self.in_process_group
-        loops = [other for other in self.native_loops(key[0]) if ours or other in self.native_facts]
+        return self.listens_in_c(key[0])
+
+    def listens_in_c(self, pid: int) -> bool:
+        """A library runs a server in native threads, one of which accepts connections. In a rank, threads with unread C frames do
+        not count, as they may be torch's.
+        """
+        ours = pid not in self.in_process_group
+        loops = [other for other in self.native_loops(pid) if ours or other in self.native_facts]
         return any(item.listens for other in loops for item in self.waits_on(other))
+
+    def stays_in_server(self, key: ThreadKey) -> bool:
+        """The thread has called a library to stay in it while it serves requests: a thread that the library has started runs the
+        same file, beside a server in C.
+        """
+        if not self.shape(key).asks or not self.listens_in_c(key[0]):
+            return False
+        file = entered(self.stacks[key])
+        others = (other for other in self.threads(key[0]) if self.serves_library(other))
+        return any(frame.file == file for other in others for frame in self.stacks[other].frames)
 
 
 Refine = Callable[[ThreadWaits, ThreadKey, WaitState], WaitState | None]

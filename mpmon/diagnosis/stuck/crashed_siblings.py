@@ -12,7 +12,7 @@ from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 
-_LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET})
+_LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL})
 
 
 def crashed_mates(stuck: StuckSet) -> list[int]:

@@ -21,7 +21,12 @@ _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
     """The goal legitimately waits for an external event that may never come."""
     rests = _only_sleeps(job, graph, closed) or _only_watches_flag(job, closed)
-    return rests or _only_serves(job, graph, closed) or _only_prompts(job, graph, closed)
+    return (
+        rests
+        or _only_serves(job, graph, closed)
+        or _only_prompts(job, graph, closed)
+        or _is_server_in_c(job, graph, closed)
+    )
 
 
 def _only_watches_flag(job: JobState, closed: Closed) -> bool:
@@ -77,6 +82,13 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     if any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+
+
+def _is_server_in_c(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """The main thread of a server whose requests may wait for what their clients send next."""
+    goal = closed.goal
+    main = goal[0] == goal[1] and job.stays_in_server(goal)
+    return main and not closed.exact and all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 
 
 def _asks_amid_work(job: JobState, closed: Closed) -> bool:
