@@ -11,15 +11,12 @@ Data from a node comes from another machine, and the job may have forged it. It 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import re
 import selectors
 import subprocess
 import threading
 import time
-from enum import Enum
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 
@@ -27,6 +24,7 @@ from mpmon import __version__
 from mpmon.codec import BadRecording, decode_round
 from mpmon.model import Figures
 from mpmon.nodes import wire
+from mpmon.nodes.members import CONNECT_S, LABEL, Node, NodeState, Running, State
 from mpmon.nodes.transports import Carrier, Trouble, last_line
 from mpmon.spans import has
 
@@ -34,22 +32,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mpmon.model import Snapshot
-    from mpmon.nodes.digest import Digest
     from mpmon.nodes.transports import Transport
     from mpmon.probes.nccl_ras import Address
     from mpmon.spans import Spans
 
 CHUNK = 1 << 16
-
-LATE_S = 3.0
-"""An agent beats once a second; after this long without a beat it is late."""
-
-LOST_S = 10.0
-"""After this long without a beat it is no longer waited for; it may come back."""
-
-CONNECT_S = 20.0
-"""Time limit for a carrier until its agent's first message: logging in, and an interpreter on a slow file system."""
 
 ROUND_S = 60.0
 """Time limit for a sample, while its agent beats."""
@@ -77,129 +64,6 @@ MOST_EXCHANGES = 100
 
 NEW = Trouble("was added to the job and has not answered yet", awaited=True)
 
-_LABEL = re.compile(rb"\s*(\d{1,6}): ?")
-
-
-class State(Enum):
-    """The state of a node."""
-
-    COMING = "coming"
-    """Its agent has sent nothing yet."""
-    HERE = "here"
-    LATE = "late"
-    """Nothing was received for `LATE_S`."""
-    LOST = "lost"
-    """It has no agent now, or nothing was received for `LOST_S`; it may come back."""
-    ENDED = "ended"
-    """The job has ended there; its last round stays valid."""
-    OUT = "out"
-    """It is not waited for: no mpmon, another version, garbage. A node that was not up, or had no part of the job yet,
-    is retried, as it may still come.
-    """
-
-
-class NodeState(NamedTuple):
-    """What is known of one node."""
-
-    name: str
-    state: State
-    silent_s: float
-    """Seconds since the last message; without any, since the start."""
-    offset_s: float
-    """How far its clock is ahead."""
-    snapshot: Snapshot | None
-    answers: int
-    """The last query that it answers."""
-    facts: int
-    """The query that `snapshot` answers."""
-    classes: Digest
-    """What its ranks wait in."""
-    problem: Trouble | None
-    """Why it is lost or out."""
-    jobs: tuple[wire.JobHere, ...]
-    version: str = ""
-    """The version of mpmon there; empty until it is known."""
-    figures: Figures | None = None
-    """The machine's figures."""
-    rights: str | None = None
-    """As in `mpmon.model.Node`."""
-    ras: wire.RasAnswer | None = None
-    """The last answer of NCCL's RAS there."""
-
-
-class _Node:
-    """One node, as far as its agent has reported."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.heard_at = math.inf
-        """When its last message arrived, or its carrier was started."""
-        self.snapshot: Snapshot | None = None
-        self.classes: Digest = ()
-        self.answers = self.facts = 0
-        self.problem: Trouble | None = None
-        self.state = State.COMING
-        self.awaited = False
-        """It is out, but its carrier is retried."""
-        self.jobs: tuple[wire.JobHere, ...] = ()
-        self.machine = self.address = self.version = ""
-        self.figures: Figures | None = None
-        self.rights: str | None = None
-        self.ras: wire.RasAnswer | None = None
-        self.begin()
-
-    def begin(self) -> None:
-        """Reset for a new agent."""
-        self.lines = wire.Lines()
-        self.unpacker = wire.Unpacker[wire.FromAgent](wire.FromAgent)
-        self.clocks = wire.Clocks()
-        self.got = self.messages = 0
-        self.follows = 0
-        """The answer of this agent whose tables its next answer may omit; 0 for none."""
-        self.wants_whole = False
-        """An answer was lost on the way, and later answers do not repeat its content."""
-
-    def row(self, now: float) -> NodeState:
-        silent = max(0.0, now - self.heard_at)
-        state = self.state
-        if state is State.HERE and silent >= LATE_S:
-            state = State.LOST if silent >= LOST_S else State.LATE
-        if state is State.COMING and silent >= CONNECT_S:
-            state = State.LOST
-        return NodeState(
-            self.name, state, silent, self.clocks.offset_s or 0.0, self.snapshot, self.answers, self.facts, self.classes,
-            self.problem, self.jobs, self.version, self.figures, self.rights, self.ras,
-        )  # fmt: skip
-
-
-class _Running:
-    """A carrier and its process."""
-
-    def __init__(self, carrier: Carrier, nodes: list[_Node]) -> None:
-        self.carrier = carrier
-        self.nodes = nodes
-        self.process: subprocess.Popen[bytes] | None = None
-        self.due_at = 0.0
-        self.started_at = 0.0
-        self.failures = 0
-        self.spoke = False
-        """An agent has said hello through this process."""
-        self.said = b""
-        self.labels = wire.Lines()
-        self.unsent = bytearray()
-
-    @property
-    def live(self) -> bool:
-        return any(node.state in (State.COMING, State.HERE, State.LOST) for node in self.nodes)
-
-    @property
-    def due(self) -> bool:
-        """Whether it is to be restarted once it has ended."""
-        return self.live or any(node.awaited for node in self.nodes)
-
-    def of_label(self, label: int) -> _Node | None:
-        return self.nodes[label] if label < len(self.nodes) else None
-
 
 class Fleet:
     """All agents of a job."""
@@ -212,9 +76,9 @@ class Fleet:
         """
         self._transport = transport
         self._now = now
-        self._running = [_Running(carrier, [_Node(name) for name in carrier.nodes]) for carrier in transport.carriers()]
+        self._running = [Running(carrier, [Node(name) for name in carrier.nodes]) for carrier in transport.carriers()]
         self._nodes = [node for running in self._running for node in running.nodes]
-        self._by_key: dict[tuple[str, int], _Node] = {}
+        self._by_key: dict[tuple[str, int], Node] = {}
         self._selector = selectors.DefaultSelector()
         self._lock = threading.RLock()
         """Guards all of this. Enter the lock itself, not the condition: the condition's `__enter__` is Python code, and
@@ -279,7 +143,7 @@ class Fleet:
         """Add nodes to the job: nothing waits for them, and they join when they answer."""
         with self._lock:
             for carrier in carriers:
-                running = _Running(carrier, [_Node(name) for name in carrier.nodes])
+                running = Running(carrier, [Node(name) for name in carrier.nodes])
                 for node in running.nodes:
                     node.state, node.problem, node.awaited = State.OUT, NEW, True
                     node.heard_at = self._now()
@@ -376,7 +240,7 @@ class Fleet:
             elif not running.spoke and now - running.started_at > CONNECT_S:
                 self._silent(running)
 
-    def _start(self, running: _Running, now: float) -> None:
+    def _start(self, running: Running, now: float) -> None:
         running.spoke, running.started_at, running.said = False, now, b""
         running.labels, running.unsent = wire.Lines(), bytearray()
         for node in running.nodes:
@@ -400,7 +264,7 @@ class Fleet:
             if kind != "input":
                 self._selector.register(stream, selectors.EVENT_READ, (running, kind))
 
-    def _silent(self, running: _Running) -> None:
+    def _silent(self, running: Running) -> None:
         """Handle a carrier without a message from its agents in time."""
         for node in running.nodes:
             if node.state is State.COMING:
@@ -411,7 +275,7 @@ class Fleet:
         elif running.process:
             running.process.terminate()
 
-    def _ended(self, running: _Running) -> None:
+    def _ended(self, running: Running) -> None:
         """Handle the end of a carrier's output, which is also the end of its agents."""
         process, running.process = running.process, None
         if process is None:
@@ -429,9 +293,9 @@ class Fleet:
         steps = min(running.failures, len(AGAIN_S) - 1) if running.live else -1
         running.due_at = self._now() + AGAIN_S[steps]
 
-    def _still_out(self, running: _Running, node: _Node) -> None:
+    def _still_out(self, running: Running, node: Node) -> None:
         """Update a node that was retried; a node that now refuses the agent is not retried again."""
-        problem = self._transport.trouble(node.name, _said_of(running, node))
+        problem = self._transport.trouble(node.name, running.said_of(node))
         if node.awaited and problem:
             node.problem, node.awaited = problem, problem.awaited
 
@@ -450,16 +314,16 @@ class Fleet:
             process.kill()
             return None
 
-    def _complained(self, running: _Running) -> None:
+    def _complained(self, running: Running) -> None:
         """Handle the end of one of many tasks, which its carrier reports only when all have ended."""
         for node in running.nodes if running.carrier.labelled else ():
-            said = "\n".join(_of_label(running.said, running.nodes.index(node)))
+            said = running.said_only_of(node)
             if node.state is State.COMING and (problem := self._transport.trouble(node.name, said)):
                 node.state, node.problem = State.OUT, problem
 
-    def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
+    def _complaint(self, running: Running, node: Node) -> Trouble | None:
         """The error output about a node, from its carrier or before its agent's first message."""
-        said = "\n".join([*node.unpacker.remarks, _said_of(running, node)])
+        said = "\n".join([*node.unpacker.remarks, running.said_of(node)])
         words = last_line(said)[: wire.LONGEST_REMARK]
         return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
 
@@ -474,13 +338,13 @@ class Fleet:
             for node in running.nodes:
                 node.got = node.messages = 0
 
-    def _queue(self, running: _Running, frames: bytes) -> None:
+    def _queue(self, running: Running, frames: bytes) -> None:
         # A carrier that does not read is soon lost; messages to it are useless later.
         if len(running.unsent) <= CHUNK:
             running.unsent += frames
         self._send(running)
 
-    def _send(self, running: _Running) -> None:
+    def _send(self, running: Running) -> None:
         stream = running.process.stdin if running.process else None
         if stream is None or stream.closed:
             return
@@ -512,20 +376,20 @@ class Fleet:
 
     # Messages from agents
 
-    def _hear(self, running: _Running, chunk: bytes) -> None:
+    def _hear(self, running: Running, chunk: bytes) -> None:
         if not running.carrier.labelled:
             node = running.nodes[0]
             self._read(running, node, len(chunk), node.lines.feed(chunk))
             return
         for line in running.labels.feed(chunk):
-            found = _LABEL.match(line)
+            found = LABEL.match(line)
             node = running.of_label(int(found[1])) if found else None
             if node is None:
                 running.said = (running.said + line + b"\n")[-MOST_SAID:]
             elif found:
                 self._read(running, node, len(line), [line[found.end() :]])
 
-    def _read(self, running: _Running, node: _Node, size: int, lines: list[bytes]) -> None:
+    def _read(self, running: Running, node: Node, size: int, lines: list[bytes]) -> None:
         if node.state is State.OUT and not node.awaited:
             return
         node.got += size
@@ -544,7 +408,7 @@ class Fleet:
         except (wire.Garbage, BadRecording) as problem:
             self._out(running, node, Trouble(f"sends {problem}", "Is the mpmon there the one that runs here?"))
 
-    def _said(self, running: _Running, node: _Node, message: wire.FromAgent) -> None:
+    def _said(self, running: Running, node: Node, message: wire.FromAgent) -> None:
         node.heard_at = self._now()
         if isinstance(message, wire.Hello):
             self._greeted(running, node, message)
@@ -560,7 +424,7 @@ class Fleet:
         else:
             self._see(node, message)
 
-    def _greeted(self, running: _Running, node: _Node, hello: wire.Hello) -> None:
+    def _greeted(self, running: Running, node: Node, hello: wire.Hello) -> None:
         node.version = hello.version
         if hello.version != __version__:
             self._out(
@@ -572,7 +436,7 @@ class Fleet:
         node.state, node.problem, node.jobs, node.awaited = State.HERE, None, hello.jobs, False
         node.machine, node.address = hello.machine, hello.address
         running.spoke = True
-        for key in _keys(node):
+        for key in node.reports_on():
             other = self._by_key.setdefault(key, node)
             if other is not node and other.state is State.HERE:
                 self._out(running, node, Trouble(f"is the same machine as {other.name}"))
@@ -582,17 +446,17 @@ class Fleet:
             self._messages += 1
             self._queue(running, b"".join(wire.frames(self._messages, message)))
 
-    def _left(self, running: _Running, node: _Node, bye: wire.Bye) -> None:
+    def _left(self, running: Running, node: Node, bye: wire.Bye) -> None:
         awaited = bye.exit_status == wire.NO_JOB
         self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited, jobless=awaited))
 
-    def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
+    def _out(self, running: Running, node: Node, problem: Trouble) -> None:
         """Expect nothing from this node any more; a carrier without other nodes is ended."""
         node.state, node.problem, node.awaited = State.OUT, problem, problem.awaited
         if not running.live and running.process:
             running.process.terminate()
 
-    def _see(self, node: _Node, told: wire.Round) -> None:
+    def _see(self, node: Node, told: wire.Round) -> None:
         if told.follows and told.follows != node.follows:
             node.wants_whole = True
             return
@@ -660,19 +524,6 @@ def _read(descriptor: int) -> bytes | None:
         return b""
 
 
-def _said_of(running: _Running, node: _Node) -> str:
-    """A carrier's error output about this node, else about all of its nodes; never about other nodes."""
-    if not running.carrier.labelled:
-        return running.said.decode("utf-8", "replace")
-    return "\n".join(_of_label(running.said, running.nodes.index(node)) or _of_label(running.said, None))
-
-
-def _of_label(said: bytes, label: int | None) -> list[str]:
-    """The complete lines about one task, or about no particular one."""
-    found = ((line, _LABEL.match(line)) for line in said.split(b"\n")[:-1])
-    return [line.decode("utf-8", "replace") for line, at in found if (int(at[1]) if at else None) == label]
-
-
 def read_figures(told: wire.Round, before: Figures | None) -> Figures:
     """A round's figures, with the reasons that were left out.
 
@@ -687,8 +538,3 @@ def read_figures(told: wire.Round, before: Figures | None) -> Figures:
         return msgspec.convert({**values, "reasons": reasons}, Figures)
     except msgspec.MsgspecError as problem:
         raise BadRecording(str(problem)) from problem
-
-
-def _keys(node: _Node) -> list[tuple[str, int]]:
-    """Agents that share one of these keys report the very same processes."""
-    return [(node.machine, job.root) for job in node.jobs] if node.machine else []

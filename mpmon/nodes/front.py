@@ -25,9 +25,10 @@ from mpmon.errors import CannotTell, MpmonError, UsageError
 from mpmon.model import LATE, NO_JOB, ProbeReport, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.choose import Picks
-from mpmon.nodes.fleet import CONNECT_S, LATE_S, LOST_S, ROUND_S, Fleet, NodeState, State
+from mpmon.nodes.fleet import ROUND_S, Fleet
 from mpmon.nodes.here import BATCH
 from mpmon.nodes.join import Joiner, Part, Unjoinable
+from mpmon.nodes.members import CONNECT_S, LATE_S, LOST_S, NodeState, State
 from mpmon.nodes.transports import Trouble
 from mpmon.printable import in_bounds
 from mpmon.probes.nccl_ras import NoAnswer

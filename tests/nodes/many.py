@@ -17,7 +17,8 @@ from mpmon.model import Process, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.agent import ras_answer
 from mpmon.nodes.digest import Digest, digest
-from mpmon.nodes.fleet import Fleet, NodeState
+from mpmon.nodes.fleet import Fleet
+from mpmon.nodes.members import NodeState
 from mpmon.nodes.transports import Carrier
 from mpmon.session.recording import read_recording
 from mpmon.spans import Spans

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from mpmon.nodes.fleet import Fleet, NodeState
+from mpmon.nodes.fleet import Fleet
+from mpmon.nodes.members import NodeState
 from mpmon.nodes.wire import FromAgent, Lines, Unpacker, Watch, frames
 from tests.patience import patience, ran, status_of
 

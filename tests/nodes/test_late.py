@@ -13,8 +13,9 @@ from mpmon.diagnosis.findings import Observation
 from mpmon.model import LATE
 from mpmon.nodes import fleet as fleets
 from mpmon.nodes import front
-from mpmon.nodes.fleet import LATE_S, Fleet, NodeState, State
+from mpmon.nodes.fleet import Fleet
 from mpmon.nodes.front import NodesWatch
+from mpmon.nodes.members import LATE_S, NodeState, State
 from mpmon.nodes.transports import Carrier, Trouble
 from mpmon.nodes.transports.local import Local
 from mpmon.nodes.transports.ssh import Ssh

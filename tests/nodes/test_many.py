@@ -11,9 +11,10 @@ from mpmon.diagnosis.findings import Observation, Verdict
 from mpmon.nodes import front, wire
 from mpmon.nodes.choose import FEW, MOST, Picks
 from mpmon.nodes.digest import Class, Digest, Kind
-from mpmon.nodes.fleet import Fleet, State
+from mpmon.nodes.fleet import Fleet
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.join import Joiner, Part
+from mpmon.nodes.members import State
 from mpmon.nodes.transports import Trouble
 from mpmon.probes.nccl_ras import NoAnswer
 from mpmon.session.watch import Observer
