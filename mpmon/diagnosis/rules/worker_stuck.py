@@ -73,7 +73,7 @@ def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Match:
     return Match(
         summary=f"{stuck.job.name(first[0])} has been {doing(stuck.job, first, lasts)}, in a task of {clients}"
         f"{f', and so {_have(tasks[1:])} {others}' if others else ''}: only {clients} could answer, but "
-        f"{'waits' if len(asked) == 1 else 'wait'} for the end of the task",
+        f"{'it waits' if len(asked) == 1 else 'they wait'} for the end of the task",
         evidence=stuck.edge_evidence(),
         advice=("A task cannot ask the process that waits for it: pass everything it needs with the task.",),
         certainty=Certainty.LIKELY,
