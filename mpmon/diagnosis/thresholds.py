@@ -29,6 +29,11 @@ must have been seen unchanged this long if it was seen to make progress before; 
 stood still this long. Recordings: 0 halved, 24 doubled, 2 at the least, 26 unbounded.
 """
 
+STOPS_AGAIN = 2
+"""Times as long as it was stopped before, a process that was let continue may be stopped once more before that counts: who
+limits its share of a CPU, such as cpulimit, keeps its rhythm. Recordings: none.
+"""
+
 SETTLED_S = 8.0
 """A finding needs no further samples once its suspects have stood still this many seconds: it decides when `mpmon show`
 answers, not what. Recordings: none changes.

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from mpmon.probes.processes import ProcessTable
 from mpmon.session.activity import Activity
 from mpmon.session.look import Look
 
 PER_ROUND = 64
-"""Most processes looked at again in one round, at some 2 ms each; the next round goes on."""
+"""Most processes looked at again in one round, at some 5 ms of CPU each; the next round follows at once and goes on."""
 
 
 class Foreseen(NamedTuple):
@@ -28,24 +29,32 @@ class Foreseen(NamedTuple):
 class Renewals:
     """Remembers since when a hang has been foreseen."""
 
-    def __init__(self, activity: Activity, looks: Mapping[int, Look]) -> None:
+    def __init__(self, table: ProcessTable, activity: Activity, looks: Mapping[int, Look]) -> None:
         """`looks` has the last look at each process, and is updated by its owner."""
+        self._table = table
         self._activity = activity
         self._looks = looks
         self._rests_on: set[tuple[int, int]] = set()
         self._since = 0.0
+        self.pending = False
+        """More processes were due in the last round than are looked at in one."""
 
     def due(self, foreseen: Foreseen, now: float) -> list[int]:
-        """Pids of those that have run since a look at them that was made before the hang was first foreseen."""
+        """Pids of those that have run since a look at them that was made before the hang was first foreseen, oldest looks
+        first.
+        """
+        self.pending = False
         if not foreseen.is_hang:
             self._rests_on.clear()
             return []
         threads = {(pid, tid) for pid, tids in foreseen.threads.items() for tid in tids}
         if not threads <= self._rests_on:
             self._since = now
-        self._rests_on = threads
-        return sorted(pid for pid in self._activity.moved if self._is_older(pid))[:PER_ROUND]
-
-    def _is_older(self, pid: int) -> bool:
-        look = self._looks.get(pid)
-        return look is None or look.at < self._since
+        # One that is back in the basis has been there before: a basis that changes to and fro is one hang.
+        self._rests_on |= threads
+        at = {
+            pid: look.at if (look := self._looks.get(pid)) else 0.0 for pid in self._activity.moved & self._table.living
+        }
+        older = sorted((pid for pid in at if at[pid] < self._since), key=lambda pid: (at[pid], pid))
+        self.pending = len(older) > PER_ROUND
+        return older[:PER_ROUND]

@@ -33,7 +33,7 @@ from mpmon.session.natives import REPORT_S, ROUND_S, NativeLooks, all_threads
 from mpmon.session.renewals import Foreseen, Renewals
 from mpmon.session.schedule import Schedule
 from mpmon.session.spots import Spots
-from mpmon.session.thorough import StackMode, ThoroughLooks
+from mpmon.session.thorough import StackMode, ThoroughLooks, joined_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Sampler:
         self._natives = NativeLooks(proc, round_s=REPORT_S if eager else ROUND_S)
         self._stacks: StackMode = stacks
         self._spots = Spots(self._table, self._activity, self._looks.last, None if eager else budget, now=now)
-        self._renewals = Renewals(self._activity, self._looks.last)
+        self._renewals = Renewals(self._table, self._activity, self._looks.last)
         self._schedule = Schedule(self._table, self._activity, self._looks.last, budget, eager=eager)
 
     @property
@@ -111,7 +111,7 @@ class Sampler:
     @property
     def pending(self) -> bool:
         """More processes are due than one round may look at: the next round should follow at once."""
-        return self._schedule.pending
+        return self._schedule.pending or self._renewals.pending
 
     def attend(self, pid: int | None) -> None:
         """The user looks at this process: keep its rows fresh."""
@@ -177,10 +177,12 @@ class Sampler:
     def _renewed(self, snapshot: Snapshot, pids: list[int]) -> Snapshot:
         """The snapshot after another look at these processes."""
         now, before = snapshot.taken_at, self._looks.tables().unknowns
-        self._looks.look(pids, now, self._schedule.attended, max(self._until, now + LEAST_S))
+        reports = self._looks.look(pids, now, self._schedule.attended, max(self._until, now + LEAST_S))
         others = tuple(row for row in snapshot.unknowns if row not in before)
         found = self._with_looks(snapshot)
-        return msgspec.structs.replace(found, unknowns=(*found.unknowns, *others)) if others else found
+        return msgspec.structs.replace(
+            found, unknowns=(*found.unknowns, *others), probes=joined_reports((*found.probes, *reports))
+        )
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
         """The snapshot with a second reading of the stacks of these threads, if there was none yet."""

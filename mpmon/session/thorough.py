@@ -120,18 +120,17 @@ class ThoroughLooks:
             attended: The process that the user views.
             until: When no further batch is begun, seconds since the epoch.
         """
-        reports: dict[str, ProbeReport] = {}
+        reports: list[ProbeReport] = []
         looked: list[int] = []
         for first in range(0, len(pids), BATCH):
             batch = pids[first : first + BATCH]
-            for report in self._look(batch, now, attended):
-                reports[report.name] = _together(reports.get(report.name), report)
+            reports += self._look(batch, now, attended)
             looked += batch
             if self._now() >= until:
                 break
-        left = (pid for pid in pids[len(looked) :] if pid not in self.last)
-        self._left = tuple(Unknown(table="stacks", pid=pid, reason=NO_TIME) for pid in left)
-        found = [*reports.values(), *self._ask_holders(looked, until)]
+        left = dict.fromkeys((*(row.pid for row in self._left), *pids))
+        self._left = tuple(Unknown(table="stacks", pid=pid, reason=NO_TIME) for pid in left if pid not in self.last)
+        found = [*joined_reports(reports), *self._ask_holders(looked, until)]
         self._joined_of = self._awake = None
         return found
 
@@ -309,6 +308,14 @@ class ThoroughLooks:
             standing = (look.may_be_outside for pid, look in self.last.items() if pid not in self._awake)
             self._waited_on = frozenset[str]().union(*standing)
         return self._waited_on
+
+
+def joined_reports(reports: Iterable[ProbeReport]) -> tuple[ProbeReport, ...]:
+    """One report of each probe."""
+    found: dict[str, ProbeReport] = {}
+    for report in reports:
+        found[report.name] = _together(found.get(report.name), report)
+    return tuple(found.values())
 
 
 def _together(one: ProbeReport | None, other: ProbeReport) -> ProbeReport:

@@ -15,7 +15,7 @@ from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
-from mpmon.session import budget, look, schedule
+from mpmon.session import budget, look, renewals, schedule
 from mpmon.session import spots as spots_module
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.renewals import Foreseen
@@ -737,3 +737,42 @@ def test_before_a_hang_is_told_all_that_have_run_are_looked_at_again(job: Watche
         last = foreseen(is_hang=False)
     assert last == []
     assert [foreseen(is_hang=hangs) for hangs in (True, True, True, False, True)] == [[WORKER], [], [], [], [WORKER]]
+
+
+def hung(job: Watched, *rests_on: int, ran: Iterable[int]) -> list[int]:
+    """Who is looked at in a round in which a hang is foreseen that rests on these."""
+    job.time += 1.0
+    job.dumps.taken()
+    for pid in ran:
+        job.tree.calls(pid, f"0 {int(job.time):#x} 0x0 0x0 0x0 0x0 0x0 0x1 0x2")
+        job.tree.run(pid)
+    job.sampler.round(lambda _: Foreseen({pid: {pid} for pid in rests_on}, is_hang=True))
+    return job.dumps.taken()
+
+
+def test_one_that_has_ended_is_not_looked_at_again(job: Watched) -> None:
+    """What was known of it when it ran would be lost."""
+    for _ in range(3):
+        job.round(ran=[WORKER])
+    job.tree.change(WORKER, state="Z")
+    assert WORKER not in hung(job, ROOT, ran=[])
+
+
+def test_of_many_that_have_run_some_are_looked_at_in_the_next_round_which_follows_at_once(job: Watched) -> None:
+    many = range(5000, 5000 + 2 * renewals.PER_ROUND)
+    for pid in many:
+        job.tree.add(pid, parent=ROOT)
+    for _ in range(30):
+        job.round()
+    first = hung(job, ROOT, ran=many)
+    assert renewals.PER_ROUND <= len(first) < len(many)
+    assert job.sampler.pending
+    assert sorted({*first, *hung(job, ROOT, ran=())}) == list(many)
+    assert not job.sampler.pending
+
+
+def test_a_basis_that_changes_to_and_fro_is_one_hang(job: Watched) -> None:
+    for _ in range(60):
+        job.round(ran=[WORKER])
+    bases = [(ROOT,), (ROOT, WORKER), (ROOT,), (ROOT, WORKER)]
+    assert [WORKER in hung(job, *basis, ran=[WORKER]) for basis in bases] == [True, True, False, False]

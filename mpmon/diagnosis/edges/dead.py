@@ -132,7 +132,7 @@ def _returncodes(job: JobState, pid: int) -> dict[int, int]:
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     """The same edge, with crashed relatives added: if its targets are only candidates, the crashed process may be the one
-    that had to act.
+    that had to act. One that was told to end had nothing more to do.
     """
     if edge.every or edge.holder_known or (edge.exact and len(edge.targets) == 1):
         return edge
@@ -142,6 +142,7 @@ def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
         return edge
     crashed = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
     crashed = crashed or [gone for gone in remembered_dead(job, key[0]) if gone.status]
+    crashed = [gone for gone in crashed if (gone.status or 0) & 0x7F not in _TOLD]
     if not crashed or any(isinstance(target, Exited) for target in edge.targets):
         return edge
     return msgspec.structs.replace(edge, targets=(*edge.targets, *crashed))

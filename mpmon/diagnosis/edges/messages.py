@@ -28,7 +28,7 @@ from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import IDLE_S, IN_VAIN_S, RETRY_S
-from mpmon.model import KernelObject, QueueState
+from mpmon.model import Handle, KernelObject, QueueState
 from mpmon.numerals import numeral
 
 
@@ -85,7 +85,32 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # Where no connection tells who is there, it may have been one that crashed.
     unknown = not any(item.kind in ("socket", "terminal") for item in objects)
     gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status] if unknown else []
-    return WaitEdge((*gone, External(_outside_words(objects))), words=words, evidence=evidence)
+    senders = _may_send(job, key, objects)
+    return WaitEdge((*gone, *senders, External(_outside_words(objects))), words=words, evidence=evidence)
+
+
+_DATAGRAMS = ("unix ", "udp ")
+"""How the paths of sockets begin whose messages may come from anybody, if they have no peer."""
+
+
+def _may_send(job: JobState, key: ThreadKey, objects: list[KernelObject]) -> tuple[ThreadKey, ...]:
+    """To a datagram socket whose peer is not known anybody may send who has a socket of that sort; to a local one also who has
+    a socket of which nothing is known, as that is read only of sockets that somebody waits on.
+    """
+    named = [item.path or "" for item in objects if item.kind == "socket" and not (item.peer or item.listens)]
+    sorts = tuple(sort for sort in _DATAGRAMS if any(path.startswith(sort) for path in named))
+    if not sorts:
+        return ()
+    having = dict.fromkeys(
+        row.pid for row in job.snapshot.handles if row.pid != key[0] and _is_of_sort(job, row, sorts)
+    )
+    return tuple(other for pid in having if job.may_act(pid) for other in job.working_threads(pid))
+
+
+def _is_of_sort(job: JobState, row: Handle, sorts: tuple[str, ...]) -> bool:
+    item = job.objects.get(row.object)
+    path = item.path or "" if item else "unix "
+    return row.object.startswith("socket:") and path.startswith(sorts)
 
 
 def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], evidence: str) -> WaitEdge | None:

@@ -51,7 +51,7 @@ from mpmon.diagnosis.stacks.waits import Wait, context, opens_pipe, polled
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.state.retried_locks import locks_of_others
-from mpmon.diagnosis.thresholds import SOON_S
+from mpmon.diagnosis.thresholds import PATIENCE_S, SOON_S, STOPS_AGAIN
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 """Loops that only monitor other processes: that they run is no progress."""
@@ -88,7 +88,19 @@ def _ended(job: JobState, key: ThreadKey) -> Answer:
 
 def _stopped(job: JobState, key: ThreadKey) -> Answer:
     """Stopped by a signal, or by the process that traces it."""
-    return _tracer(job, key) or Status.LEAF if job.wait_state(key).kind is Wait.STOPPED else None
+    if job.wait_state(key).kind is not Wait.STOPPED:
+        return None
+    return Status.LIVE if _continues_soon(job, key[0]) else _tracer(job, key) or Status.LEAF
+
+
+def _continues_soon(job: JobState, pid: int) -> bool:
+    """Something stops the process and lets it continue in turn, as a limiter of its share of a CPU does, and it has not been
+    stopped for much longer than before.
+    """
+    life = job.history.life(job.processes[pid])
+    if life is None or life.stopped_at is None or not life.longest_stop_s:
+        return False
+    return job.now - life.stopped_at < STOPS_AGAIN * life.longest_stop_s + PATIENCE_S
 
 
 def _by_timer(job: JobState, key: ThreadKey) -> Answer:

@@ -242,8 +242,7 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
         nobody = NoReleaser(why, _who_starts_ranks(job, key), Absent.RANK_NEVER_CAME)
         return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing} to arrive", evidence=why)
     # All are there: the last one to come may still end it.
-    place = _meets_at(job, key[0])
-    others = ((pid, pid) for pid in ranks if pid != key[0] and _meets_at(job, pid) == place)
+    others = ((pid, pid) for pid in ranks if pid != key[0] and _meet(job, key[0], pid))
     return WaitEdge((External("the store, or ranks on other machines"), *others), words="the other ranks to arrive")
 
 
@@ -272,6 +271,12 @@ def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
     )
     nobody = NoReleaser(why, tuple(twice), Absent.RANK_NEVER_CAME)
     return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing or 'the others'} to arrive", evidence=why)
+
+
+def _meet(job: JobState, one: int, other: int) -> bool:
+    """Both are in a rendezvous, and nothing shows that it is not the same."""
+    there = job.wait_state((other, other)).kind is Wait.RENDEZVOUS
+    return there and _meets_at(job, one) == _meets_at(job, other)
 
 
 def _meets_at(job: JobState, pid: int) -> tuple[str, str] | None:

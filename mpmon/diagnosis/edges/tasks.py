@@ -47,12 +47,16 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _by_its_client(job: JobState, key: ThreadKey) -> WaitEdge:
-    """A task that a server runs for a request, and that reads a stream of the server's library: for what its client sends. The
-    clients are at the other ends of the server's connections, or not of the job.
+    """A task that a server runs for a request, and that reads a stream of the server's library: for what its client sends, any
+    working thread of the processes at the other ends of the server's connections; else one that is not of the job.
     """
     held = job.held_by.get(key[0], frozenset())
     rows = (row for row in job.snapshot.blocked if row.pid != key[0])
-    pids = dict.fromkeys(row.pid for row in rows if any(item.peer in held for item in job.waits_on((row.pid, row.tid))))
+    pids = dict.fromkeys(
+        row.pid
+        for row in rows
+        if any(item.kind == "socket" and item.peer in held for item in job.waits_on((row.pid, row.tid)))
+    )
     threads = (other for pid in pids for other in job.threads(pid) if not job.wait_state(other).idle)
     clients = tuple(other for other in threads if not job.serves_library(other))
     return WaitEdge(clients or (External("its client", moves=True),), words="its client")

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Status
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.missing_data import rests_on_facts
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
@@ -35,6 +38,8 @@ def _doubts(stuck: StuckSet) -> Iterator[str]:
         yield f"it is assumed that nothing else can end the wait of {_names(job, closed.assumed)}"
     if moving := [key for key in stuck.at_end if job.motion(key) is not Motion.NOT_SCHEDULED]:
         yield f"{_names(job, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
+    if any(stuck.wait_state(key).kind is Wait.STOPPED for key in stuck.at_end) and (others := _at_work(stuck)):
+        yield f"{_names(job, others)} still {'make' if len(others) > 1 else 'makes'} progress, and might let it continue"
     timed = stuck.at_end if stuck.ending is Ending.CYCLE else ()
     if timed := [key for key in timed if _may_give_up(job, key)]:
         yield f"the wait of {_names(job, timed)} may end by itself: it has a time limit, or a signal handler may end it"
@@ -49,6 +54,13 @@ def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
 def _name(job: JobState, key: ThreadKey) -> str:
     role = f"{job.role(key[0]).name} (pid {key[0]})"
     return role if key[0] == key[1] else f"{job.thread_words(key)} of {role}"
+
+
+def _at_work(stuck: StuckSet) -> list[ThreadKey]:
+    """The threads of the job that run the user's code and are not stuck: one of them may have sent the signal."""
+    job = stuck.job
+    own = (key for key, stack in job.stacks.items() if any(is_user(frame.file) for frame in stack.frames))
+    return [key for key in own if job.is_alive(key[0]) and stuck.graph.node(key).status is Status.LIVE]
 
 
 def _may_give_up(job: JobState, key: ThreadKey) -> bool:

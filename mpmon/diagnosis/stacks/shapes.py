@@ -13,7 +13,7 @@ import itertools
 import msgspec
 
 from mpmon.diagnosis.stacks.frames import bare, is_machinery, is_user, own_frames
-from mpmon.model import Stack
+from mpmon.model import Frame, Stack
 
 _FOLDERS = ("/site-packages/", "/dist-packages/")
 
@@ -29,7 +29,7 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     asks: frozenset[str] = frozenset()
     """Packages inside the user's code."""
     reads: bool = False
-    """The user's code waits inside a library for the next item of a stream."""
+    """A task asks the file of the library that runs it for the next item of a stream: it reads what its client sends."""
     serves: frozenset[str] = frozenset()
     """Packages of a library's service thread, which runs only their code."""
 
@@ -45,11 +45,13 @@ def shape(stack: Stack) -> Shape:
     return Shape(
         runs=frozenset(filter(None, (package(frame.file) for frame in outer))),
         asks=frozenset(filter(None, (package(frame.file) for frame in inner))),
-        reads=bool(inner and users)
-        and bare(inner[-1].function) in ("__next__", "__anext__")
-        and bool(package(inner[-1].file)),
+        reads=bool(inner) and _iterates(inner[-1], outer),
         serves=frozenset(filter(None, (package(frame.file) for frame in (() if users else frames)))),
     )
+
+
+def _iterates(asked: Frame, outer: list[Frame]) -> bool:
+    return bare(asked.function) in ("__next__", "__anext__") and any(frame.file == asked.file for frame in outer)
 
 
 def entered(stack: Stack) -> str | None:

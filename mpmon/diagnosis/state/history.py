@@ -104,6 +104,10 @@ class ProcessActivity(msgspec.Struct, frozen=True, gc=False):
     """When it was last seen to have reaped a child."""
     ended_at: float | None = None
     """When it was first seen to have ended, if it was seen alive before."""
+    stopped_at: float | None = None
+    """When it was first seen stopped by the present signal, or the last one, if it was seen to run before."""
+    longest_stop_s: float = 0.0
+    """How long it was stopped at most before something let it continue."""
 
 
 class History:
@@ -363,6 +367,10 @@ def _with_counters(life: ProcessActivity, process: Process, now: float, elapsed:
     before = life.process
     if process.ended and not before.ended:
         life = msgspec.structs.replace(life, ended_at=now)
+    if process.stopped and not before.stopped:
+        life = msgspec.structs.replace(life, stopped_at=now)
+    elif before.stopped and not process.stopped and life.stopped_at is not None:
+        life = msgspec.structs.replace(life, longest_stop_s=max(life.longest_stop_s, now - life.stopped_at))
     rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
     if rate > POLLS_SHARE:
         life = msgspec.structs.replace(life, busy_at=(*life.busy_at[1 - LEAST_SIGNS :], now))

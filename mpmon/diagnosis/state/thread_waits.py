@@ -18,7 +18,7 @@ from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.stacks.shapes import Shape, entered, shape
+from mpmon.diagnosis.stacks.shapes import Shape, shape
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
@@ -174,16 +174,6 @@ class ThreadWaits(SnapshotIndex):
         ours = pid not in self.in_process_group
         loops = [other for other in self.native_loops(pid) if ours or other in self.native_facts]
         return any(item.listens for other in loops for item in self.waits_on(other))
-
-    def stays_in_server(self, key: ThreadKey) -> bool:
-        """The thread has called a library to stay in it while it serves requests: a thread that the library has started runs the
-        same file, beside a server in C.
-        """
-        if not self.shape(key).asks or not self.listens_in_c(key[0]):
-            return False
-        file = entered(self.stacks[key])
-        others = (other for other in self.threads(key[0]) if self.serves_library(other))
-        return any(frame.file == file for other in others for frame in self.stacks[other].frames)
 
 
 Refine = Callable[[ThreadWaits, ThreadKey, WaitState], WaitState | None]

@@ -8,6 +8,7 @@ from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
+from mpmon.diagnosis.stacks.shapes import entered
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -25,7 +26,7 @@ def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
         rests
         or _only_serves(job, graph, closed)
         or _only_prompts(job, graph, closed)
-        or _is_server_in_c(job, graph, closed)
+        or _only_streams(job, graph, closed)
     )
 
 
@@ -84,11 +85,22 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 
 
-def _is_server_in_c(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """The main thread of a server whose requests may wait for what their clients send next."""
+def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """The main thread of a server has called the library that runs its handlers, and one of these reads what its client sends
+    next, which may be nothing for long; nothing else in the job is stuck.
+    """
     goal = closed.goal
-    main = goal[0] == goal[1] and job.stays_in_server(goal)
-    return main and not closed.exact and all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+    file = entered(job.stacks[goal]) if goal in job.stacks and goal[0] == goal[1] else None
+    reads = any(job.shape(key).reads and _runs(job, key, file) for key in closed.members if key[0] == goal[0])
+    if not reads or closed.cycle or any(job.was_asked_to_end(key) for key in closed.members):
+        return False
+    if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
+        return False
+    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+
+
+def _runs(job: JobState, key: ThreadKey, file: str | None) -> bool:
+    return any(frame.file == file for frame in job.stacks[key].frames)
 
 
 def _asks_amid_work(job: JobState, closed: Closed) -> bool:
