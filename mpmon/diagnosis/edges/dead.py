@@ -132,7 +132,7 @@ def _returncodes(job: JobState, pid: int) -> dict[int, int]:
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     """The same edge, with crashed relatives added: if its targets are only candidates, the crashed process may be the one
-    that had to act. One that was told to end had nothing more to do.
+    that had to act.
     """
     if edge.every or edge.holder_known or (edge.exact and len(edge.targets) == 1):
         return edge
@@ -142,10 +142,16 @@ def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
         return edge
     crashed = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
     crashed = crashed or [gone for gone in remembered_dead(job, key[0]) if gone.status]
-    crashed = [gone for gone in crashed if (gone.status or 0) & 0x7F not in _TOLD]
+    crashed = [gone for gone in crashed if not _was_terminated(job, gone)]
     if not crashed or any(isinstance(target, Exited) for target in edge.targets):
         return edge
     return msgspec.structs.replace(edge, targets=(*edge.targets, *crashed))
+
+
+def _was_terminated(job: JobState, gone: Exited) -> bool:
+    """A worker of a pool that was told to end, as `Pool.terminate` does with all: it had nothing more to do."""
+    names = [row.given_name for row in libraries.WORKERS if row.given_name]
+    return (gone.status or 0) & 0x7F in _TOLD and any(name in job.role(gone.pid).name for name in names)
 
 
 def lost_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:

@@ -41,7 +41,7 @@ LIBRARY = Library(
         polls(Wait.QUEUE_GET, "get_nowait empty qsize", "an item from a queue"),
     ),
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),
-    workers=(WorkerRow("pool worker", functions("multiprocessing/pool.py", "worker")),),
+    workers=(WorkerRow("pool worker", functions("multiprocessing/pool.py", "worker"), given_name="PoolWorker-"),),
     helpers=(
         HelperRow("resource tracker", "multiprocessing.resource_tracker import main", lasts=True),
         HelperRow("forkserver", "multiprocessing.forkserver import main", lasts=True, bequeaths=True),

@@ -154,6 +154,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
     """
     process_name: str = ""
     """The process name that the library sets, proc_pid_comm(5)."""
+    given_name: str = ""
+    """Part of the names that the library gives to these processes in the program."""
     of_pool: bool = True
     """It serves threads that wait for results of a pool (`Wait.POOL_RESULT`, `FUTURE_RESULT`); other workers have their own
     kind of wait.
