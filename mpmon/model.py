@@ -179,6 +179,8 @@ class Blocked(Row, frozen=True, kw_only=True):
     """
     writes: bool = False
     """It waits for room (a write), not for data."""
+    signals: tuple[int, ...] = ()
+    """The signals that it waits for in sigwait(3): the set that the call points to."""
     joins: Pid | None = None
     """The thread that it joins in C: pthread_join(3) expects the thread's number in the futex."""
 

@@ -4,6 +4,7 @@ looks the same and does hang.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import msgspec
@@ -101,6 +102,16 @@ def waits_for_signal(*frames: str, syscall: str = "futex", catches_term: bool = 
         process(catches_term=catches_term), thread(), stack("main", *frames),
         blocked(syscall, *(["futex:4100:0x70"] if syscall == "futex" else []), ran_at=0.0),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("signals", "hangs"), [((signal.SIGUSR1,), True), ((signal.SIGUSR1, signal.SIGALRM), False)])
+def test_a_child_that_waits_for_its_interval_timer(signals: tuple[int, ...], *, hangs: bool) -> None:
+    """When the timer is due is not known."""
+    joins = "multiprocessing/popen_fork.py:40 wait", "multiprocessing/process.py:149 join", "job.py:20 <module>"
+    waits = msgspec.structs.replace(blocked("rt_sigtimedwait", pid=CHILD, ran_at=0.0), signals=signals)
+    child = process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:3 beacon", pid=CHILD), waits
+    main = process(), thread(), stack("main", *joins), blocked("wait4", f"process:{CHILD}", ran_at=0.0)
+    assert (seen(lambda _: (*main, *child)).verdict is Verdict.HUNG) is hangs
 
 
 def test_an_event_that_a_handler_may_set_while_children_work() -> None:

@@ -7,6 +7,8 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from mpmon.probes.file_locks import file_locks
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook, clocks
 from mpmon.probes.kernel.holdings import file_name, object_name
+from tests.patience import patience
 from tests.sleepers import SLEEP, sleeper
 
 NOW = 1_767_002_000.0
@@ -74,6 +77,17 @@ def test_what_a_call_waits_on(
 ) -> None:
     row = calls(recorded, call)
     assert (row.syscall, sorted(row.waits_on), row.timeout_s) == (name, sorted(waits_on), timeout)
+
+
+def test_the_signals_that_a_process_waits_for() -> None:
+    code = "import signal; print('ready', flush=True); signal.sigwait([signal.SIGUSR1, signal.SIGALRM])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        rows = (look(Proc(), child.pid).blocked[child.pid][0] for _ in patience(10))
+        row = next(row for row in rows if row.syscall == "rt_sigtimedwait")
+        child.kill()
+    assert row.signals == (signal.SIGUSR1, signal.SIGALRM)
 
 
 def test_what_wakes_a_poll_once(recorded: Proc) -> None:

@@ -6,6 +6,7 @@ is known of the thread's library, then the function of its kind of wait.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import msgspec
@@ -47,11 +48,12 @@ from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.stacks.shapes import in_task
-from mpmon.diagnosis.stacks.waits import Wait, context, opens_pipe, polled
+from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait, context, opens_pipe, polled
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.state.retried_locks import locks_of_others
 from mpmon.diagnosis.thresholds import PATIENCE_S, SOON_S, STOPS_AGAIN
+from mpmon.model import Blocked
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 """Loops that only monitor other processes: that they run is no progress."""
@@ -268,6 +270,9 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         # The thread is runnable, but the machine has no CPU for it.
         return Status.LIVE
     blocked = job.blocked.get(key)
+    if blocked is not None and blocked.syscall in SIGNAL_CALLS and _takes_alarm(job, key[0], blocked):
+        # When a timer of setitimer(2) is due cannot be read of another process.
+        return Status.LIVE
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - job.now < SOON_S
     if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and sleeps_long(blocked))):
         return Status.LIVE
@@ -287,6 +292,10 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         endless = reads_for_ever(job, key[0]) or (goes_round(job, key) and keeps_waiting(job, key))
         return Status.LEAF if endless else Status.LIVE
     return Status.LEAF
+
+
+def _takes_alarm(job: JobState, pid: int, blocked: Blocked) -> bool:
+    return job.processes[pid].catches_alarm or signal.SIGALRM in blocked.signals
 
 
 def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:

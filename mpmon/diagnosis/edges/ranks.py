@@ -374,11 +374,15 @@ def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge
 
 
 def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Any other client of the store may set the key: the ranks, the process that serves the store, their parent."""
+    """Any other client of the store may set the key: the ranks, the process that serves the store, their parent, those that wait
+    for keys themselves, and those that were started like this one and may yet become a client.
+    """
     if edge := _with_rank_that_ended(job, key, "a key of the store"):
         return edge
     dead = dead_relatives(job, key[0], certain=False)
-    clients = {*job.ranks, *job.store_servers, job.processes[key[0]].ppid} - {key[0]}
+    waiting = (pid for pid in job.processes if job.wait_state((pid, pid)).kind is Wait.STORE_KEY)
+    coming = (pid for pid, _ in _on_their_way(job, key))
+    clients = {*job.ranks, *job.store_servers, *waiting, *coming, job.processes[key[0]].ppid} - {key[0]}
     alive = tuple((pid, pid) for pid in sorted(clients) if job.may_act(pid))
     outside = job.world.outside(job.world.elsewhere)
     if not alive and not dead and not outside:

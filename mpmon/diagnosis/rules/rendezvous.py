@@ -69,7 +69,7 @@ def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
     others = [key for key in found.odd if key not in found.waiting]
     ends = [f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in others]
     return Match(
-        summary=f"{stuck.job.names(found.waiting)} wait for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
+        summary=f"{stuck.job.they(found.waiting, 'wait')} for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
         + (f": {several(ends)}" if ends else ""),
         evidence=stuck.edge_evidence(),
         advice=("Set the key before waiting for its readers; compare the names of the keys that are set and read.",),

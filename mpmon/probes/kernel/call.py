@@ -55,6 +55,11 @@ class Call:
         """Whether the call waits for room, not for data."""
         return self.name in WRITES
 
+    def signals(self) -> tuple[int, ...]:
+        """The numbers of the signals that it waits for; empty if it waits for none, or if they cannot be read."""
+        words = self.words("Q", self.args[0]) if self.name == "rt_sigtimedwait" else None
+        return tuple(number for number in range(1, 65) if words[0] >> (number - 1) & 1) if words else ()
+
     def timeout(self) -> float | None:
         """The longest time the call waits, seconds; `None` if unlimited or unknown."""
         if self.name in ("poll", "epoll_wait", "epoll_pwait"):

@@ -219,6 +219,7 @@ class _OneProcess:
             pid=pid, tid=tid, state=state, syscall=name, args=args, wchan=wchan,
             ran_at=ran_at, timeout_s=timeout, wakes_at=self._clocks.wakes_at(call, ran_at),
             waits_on=tuple(item.id for item in found), once=self._once(call), writes=call.writes(),
+            signals=call.signals(),
         )  # fmt: skip
         return row, found
 
