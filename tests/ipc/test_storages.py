@@ -83,11 +83,9 @@ def test_a_tensor_that_is_sent_by_its_name() -> None:
             (torch,) = {row.torch for row in job.snapshot.limits if row.pid in (running.pid, child)}
             assert (torch or "").partition("+")[0] == version("torch").partition("+")[0]
             running.order("forget")
-            job = looking.round()
-            assert (uses(job), memory(job).in_transit) == (set(), 1)
+            looking.until(lambda job: (uses(job), memory(job).in_transit) == (set(), 1))
             running.order("take 1")
-            job = looking.round()
-            assert (uses(job), memory(job).in_transit) == ({(running.pid, 1, 0)}, 0)
+            looking.until(lambda job: (uses(job), memory(job).in_transit) == ({(running.pid, 1, 0)}, 0))
             running.order("drop")
             assert files_of(looking.round()) == []
 

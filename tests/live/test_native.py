@@ -11,6 +11,7 @@ from mpmon.probes import native
 from mpmon.probes.files import Proc
 from mpmon.probes.native.samples import NotSampled, check_sampling
 from mpmon.session.natives import NativeLooks
+from mpmon.session.renewals import Foreseen
 from mpmon.session.sampler import Sampler
 from tests.probes.native.looks import look, only_x86_64, python
 
@@ -23,7 +24,7 @@ def sampled(pid: int, stacks: str) -> Snapshot:
     """One round that finds a hang to rest on the main thread."""
     sampler = Sampler(Proc(), pid, now=lambda: 5.0, host=os.uname().nodename, stacks=stacks, eager=True)  # type: ignore[arg-type]
     try:
-        return sampler.round(lambda _: {pid: {pid}})
+        return sampler.round(lambda _: Foreseen({pid: {pid}}, is_hang=True))
     finally:
         sampler.close()
 
