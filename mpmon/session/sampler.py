@@ -9,9 +9,9 @@ A round goes from top to bottom through `Sampler.round`:
 5. `thorough` looks at those (one `look` per process) and finds the `holders` of what they wait for;
 6. `spots` shows where the main threads of ranks were since the previous round;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
-8. if that would show a hang, processes of which less is known than that are looked at again (`renewals`), py-spy also reads
-   those stacks that the hang rests on and that mpmon has read itself, and `natives` reads the C and C++ frames of the threads
-   that the hang is about, and samples those that run.
+8. if that would show a hang, processes that have run since they were looked at are looked at again (`renewals`), py-spy also
+   reads those stacks that the hang rests on and that mpmon has read itself, and `natives` reads the C and C++ frames of the
+   threads that the hang is about, and samples those that run.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ root blockers did not run at all and cannot time out by themselves, and no unrea
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Status
@@ -57,10 +58,11 @@ def _name(job: JobState, key: ThreadKey) -> str:
 
 
 def _at_work(stuck: StuckSet) -> list[ThreadKey]:
-    """The threads of the job that run the user's code and are not stuck: one of them may have sent the signal."""
+    """The first threads of the job that run the user's code and are not stuck: one of them may have sent the signal."""
     job = stuck.job
     own = (key for key, stack in job.stacks.items() if any(is_user(frame.file) for frame in stack.frames))
-    return [key for key in own if job.is_alive(key[0]) and stuck.graph.node(key).status is Status.LIVE]
+    live = (key for key in own if job.is_alive(key[0]) and stuck.graph.node(key).status is Status.LIVE)
+    return list(islice(live, MOST_NAMED))
 
 
 def _may_give_up(job: JobState, key: ThreadKey) -> bool:

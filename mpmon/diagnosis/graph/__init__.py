@@ -14,8 +14,9 @@ needs no time limit and no majority vote.
 
 Of the closed set reached from the goal (the thread whose progress counts), the root blockers are the first of: nobody (a
 lock holder that no longer exists); processes that have certainly ended; leaves, and idle holders of what a member needs; a
-cycle of exact edges; processes that may have ended; external parties; tasks that a library runs; members that only wait for
-idle threads; a cycle of assumed edges; and, if edges say only that *any* target could help, the waiters whose helper is unknown.
+cycle of exact edges; processes that may have ended; external parties; tasks that a library runs, of which one that waits for
+another does not count; members that only wait for idle threads; a cycle of assumed edges; and, if edges say only that *any*
+target could help, the waiters whose helper is unknown.
 
 Every edge has a *basis*, the source that names its targets (the kernel, a ledger, memory, frames), and its evidence in words
 that a person can check.  An edge whose targets are merely the candidates that could help is *assumed*; any other is *exact*.
