@@ -27,7 +27,7 @@ from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
-from mpmon.diagnosis.thresholds import MIN_ROUNDS, MIN_WATCH_S, PATIENCE_S, SETTLED_S
+from mpmon.diagnosis.thresholds import MIN_ROUNDS, MIN_WATCH_S, PATIENCE_S, RUNNING_PATIENCE_S, SETTLED_S
 from mpmon.diagnosis.throughput.pace import Progress, progress
 from mpmon.diagnosis.verdict.deadlocks import deadlocks
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS, blind, goals_of, looked_after, shows_a_stop
@@ -112,7 +112,8 @@ def _not_hung(job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: l
         verdict, (since, what) = Verdict.UNKNOWN, still
         because = f"{what}, and has stood still for {age(job.now - since)}: only a longer observation can tell whether it hangs"
     elif stuck_sets:
-        stuck = stuck_sets[0]
+        stuck = max(stuck_sets, key=lambda stuck: stuck.stood_s)
+        verdict = Verdict.SLOW if stuck.stood_s >= RUNNING_PATIENCE_S else verdict
         since, because = stuck.since(), f"{stuck.role()} is {stuck.doing()}, so far only for {stuck.for_how_long()}"
     elif slow:
         verdict, since = Verdict.SLOW, stands_since(job, slow)

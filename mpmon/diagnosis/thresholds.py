@@ -29,6 +29,17 @@ must have been seen unchanged this long if it was seen to make progress before; 
 stood still this long. Recordings: 0 halved, 24 doubled, 2 at the least, 26 unbounded.
 """
 
+OPEN_PATIENCE_S = 30.0
+"""The same, seconds, for a standstill that began while mpmon watched and that somebody unknown may end: a server outside the
+job, whoever opens a named pipe, a thread that sleeps. Whoever starts mpmon on a job that stands already suspects a hang; one
+that was seen to make progress most often just waits for something slow. Recordings: none, as they begin after the hang.
+"""
+
+STOPPED_PATIENCE_S = 10.0
+"""The same, seconds, if a process was stopped by a signal: who limits its share of a CPU lets it continue sooner.
+Recordings: none, for the same reason.
+"""
+
 STOPS_AGAIN = 2
 """Times as long as it was stopped before, a process that was let continue may be stopped once more before that counts: who
 limits its share of a CPU, such as cpulimit, keeps its rhythm. Recordings: none.
@@ -84,8 +95,10 @@ no descriptor left waits as long: others may close theirs. Recordings: none chan
 
 # How fresh evidence must be
 
-KEPT_LOOKS = 24
-"""Samples remembered per thread. Recordings: 0 halved, 0 doubled, 0 unbounded."""
+KEPT_LOOKS = 36
+"""Samples remembered per thread: one that polls must be seen to stand for OPEN_PATIENCE_S. Recordings: 0 halved, 0 doubled,
+0 unbounded.
+"""
 
 RECENT_S = 40.0
 """Seconds after which a sign of life says nothing about the present: a job that is watched for an hour hangs like one

@@ -115,9 +115,9 @@ def test_an_operation_with_a_root_proves_nothing() -> None:
 
 
 def rounds(first: Snapshot, ran_at: int, pid: int) -> list[Snapshot]:
-    """Twelve rounds; in one of them this process runs."""
+    """Rounds; in one of them this process runs."""
     found = [first]
-    for second in range(1, 13):
+    for second in range(1, 45):
         found.append(after(found[-1], 1.0, ran=[pid] if second == ran_at else []))
     return found
 

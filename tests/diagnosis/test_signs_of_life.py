@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.thresholds import RECENT_S
+from mpmon.diagnosis.thresholds import OPEN_PATIENCE_S, RECENT_S
 from mpmon.model import Row, Snapshot
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
@@ -53,7 +53,7 @@ def _round(second: int, works: int, *, spins: bool) -> Snapshot:
 
 @pytest.mark.parametrize("spins", [True, False], ids=["computes", "polls"])
 def test_a_worker_that_did_much_before_it_got_stuck(spins: bool) -> None:
-    found = after(int(RECENT_S) + 2, spins=spins)
+    found = after(int(RECENT_S + OPEN_PATIENCE_S) + 2, spins=spins)
     assert (found.verdict, [row.pid for row in found.findings[0].suspects]) == (Verdict.HUNG, [WORKER])
 
 

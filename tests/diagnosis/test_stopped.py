@@ -9,7 +9,7 @@ from mpmon.model import Row, Snapshot
 from tests.builders import ROOT, START, blocked, diagnosed, process, running, snapshot, stack, thread
 
 WORKER, LIMITER = 4110, 4105
-RUN_S, STOP_S = 4, 8
+RUN_S, STOP_S = 5, 13
 
 
 def at(second: int, *, ran: int, stopped: bool, limits: bool = True) -> Snapshot:

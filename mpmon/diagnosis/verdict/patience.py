@@ -11,12 +11,15 @@ from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
+    LOOKS_SPAN_S,
     MIN_WATCH_S,
     NEXT_ROUND_S,
+    OPEN_PATIENCE_S,
     PATIENCE_S,
     POLLS_IN_VAIN,
     RUNNING_PATIENCE_S,
     STILL_S,
+    STOPPED_PATIENCE_S,
 )
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
 from mpmon.diagnosis.verdict.requests import is_server
@@ -27,8 +30,7 @@ _ENDS_OF_THREADS = frozenset({Wait.EXIT, Wait.JOIN_THREAD})
 def is_ripe(stuck: StuckSet) -> bool:
     """The set has stood still long enough to be called a hang."""
     job = stuck.job
-    patience = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
-    if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
+    if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(_patience_s(stuck), _rounds_of_polling_s(stuck)):
         return False
     # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
     polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
@@ -40,6 +42,14 @@ def is_ripe(stuck: StuckSet) -> bool:
     if stuck.is_goal or job.wait_state(stuck.goal).kind in OPENS_GOALS or (edge and edge.polled):
         return True
     return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
+
+
+def _patience_s(stuck: StuckSet) -> float:
+    """Seconds that the root blockers must have stood still."""
+    least = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    if stuck.is_final or stuck.idle_s is not None or stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S:
+        return least
+    return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
 
 
 def _polls_while_others_stand(stuck: StuckSet) -> bool:

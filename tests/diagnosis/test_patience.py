@@ -1,0 +1,53 @@
+"""How long a standstill must last: longer if it began while mpmon watched, and somebody unknown may end it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.diagnosis.thresholds import OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
+from mpmon.model import Row, Snapshot
+from tests.builders import START, blocked, diagnosed, process, running, snapshot, stack, thread
+
+COMPUTES_S = 10
+ANSWER = ("lib/socket.py:700 read", "job.py:40 main")
+
+
+def computes(second: int) -> Snapshot:
+    rows = process(cpu_s=float(second)), thread(slices=9 * second, run_s=second), running()
+    return snapshot(*rows, stack("main", f"job.py:{3 + second} parse", at=second), at=float(second))
+
+
+def in_call(second: int, began: int, *, state: str = "S") -> Snapshot:
+    """A server elsewhere has not answered since then."""
+    rows: tuple[Row, ...] = process(state=state, cpu_s=float(began)), thread(slices=9 * began, run_s=began)
+    waits = blocked("recvfrom", state=state, ran_at=START + began)
+    return snapshot(*rows, stack("main", *ANSWER, at=began), waits, at=float(second))
+
+
+def after(standing_s: float, *, computed_s: int, state: str = "S") -> Diagnosis:
+    """So many seconds after the call began, watched from the beginning."""
+    calls = range(computed_s, computed_s + int(standing_s) + 1)
+    before = map(computes, range(computed_s))
+    return diagnosed([*before, *(in_call(second, computed_s, state=state) for second in calls)])
+
+
+@pytest.mark.parametrize(
+    ("computed_s", "standing_s", "verdict"),
+    [
+        (0, PATIENCE_S + 1, Verdict.HUNG),
+        (COMPUTES_S, PATIENCE_S + 3, Verdict.SLOW),
+        (COMPUTES_S, OPEN_PATIENCE_S - 2, Verdict.SLOW),
+        (COMPUTES_S, OPEN_PATIENCE_S + 1, Verdict.HUNG),
+    ],
+)
+def test_one_that_was_seen_to_compute_has_longer_to_wait(computed_s: int, standing_s: float, verdict: Verdict) -> None:
+    found = after(standing_s, computed_s=computed_s)
+    assert found.verdict is verdict
+    assert found.since == START + computed_s
+
+
+@pytest.mark.parametrize(("standing_s", "hangs"), [(STOPPED_PATIENCE_S - 2, False), (STOPPED_PATIENCE_S + 1, True)])
+def test_one_that_is_stopped_less_long(standing_s: float, *, hangs: bool) -> None:
+    found = after(standing_s, computed_s=COMPUTES_S, state="T")
+    assert (found.verdict is Verdict.HUNG) == hangs
