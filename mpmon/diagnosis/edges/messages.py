@@ -95,16 +95,25 @@ _DATAGRAMS = ("unix ", "udp ")
 
 def _may_send(job: JobState, key: ThreadKey, objects: list[KernelObject]) -> tuple[ThreadKey, ...]:
     """To a datagram socket whose peer is not known anybody may send who has a socket of that sort; to a local one also who has
-    a socket of which nothing is known, as that is read only of sockets that somebody waits on.
+    a socket of which nothing is known, as that is read only of sockets that somebody waits on. So may those who have a local
+    socket if nobody has the peer: it is on its way to one of them, in a message (SCM_RIGHTS).
     """
-    named = [item.path or "" for item in objects if item.kind == "socket" and not (item.peer or item.listens)]
+    sockets = [item for item in objects if item.kind == "socket"]
+    named = [item.path or "" for item in sockets if not (item.peer or item.listens)]
     sorts = tuple(sort for sort in _DATAGRAMS if any(path.startswith(sort) for path in named))
+    if any(_is_on_its_way(job, item.peer) for item in sockets if (item.path or "").startswith("unix")):
+        sorts = (*sorts, "unix")
     if not sorts:
         return ()
     having = dict.fromkeys(
         row.pid for row in job.snapshot.handles if row.pid != key[0] and _is_of_sort(job, row, sorts)
     )
     return tuple(other for pid in having if job.may_act(pid) for other in job.working_threads(pid))
+
+
+def _is_on_its_way(job: JobState, socket: str | None) -> bool:
+    """The socket is there, and no process has it that mpmon can see."""
+    return socket is not None and not (job.holders.get(socket) or job.outsiders.get(socket))
 
 
 def _is_of_sort(job: JobState, row: Handle, sorts: tuple[str, ...]) -> bool:
