@@ -62,16 +62,17 @@ def test_the_events_of_a_hang(tmp_path: Path) -> None:
     assert told == [
         "mpmon watches pid 4100: 2 processes",
         "healthy: main is waiting for next batch in main() at train.py:7",
-        "the job hangs, for 5 s now",
-        told[3],
+        "slow: dataloader worker 0 is opening a file in __getitem__() at data.py:20, so far only for 7 s",
+        "the job hangs, for 30 s now",
+        told[4],
     ]
-    assert told[3].startswith("worker-stuck (likely): dataloader worker 0 has been opening a file")
+    assert told[4].startswith("worker-stuck (likely): dataloader worker 0 has been opening a file")
 
 
 def test_a_recording_as_lines(tmp_path: Path) -> None:
     answer = mpmon("--replay", str(record(tmp_path / "hang.jsonl")), "--plain")
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert len(answer.stdout.splitlines()) == 4
+    assert len(answer.stdout.splitlines()) == 5
     assert all(re.match(f"{MOMENT} ", line) for line in answer.stdout.splitlines())
 
 

@@ -96,7 +96,7 @@ def test_the_screen_is_drawn_and_keys_arrive(served: Served) -> None:
         async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
             await hear(socket, "hang.jsonl.gz")
             await socket.send_json(["stdin", "b"])
-            await hear(socket, "10 of 30")
+            await hear(socket, "10 of 50")
             await socket.send_json(["stdin", "h"])
             await hear(socket, "quit mpmon")
             await socket.send_json(["stdin", "q"])
@@ -339,7 +339,7 @@ def test_a_real_browser_draws_it_and_has_nothing_to_complain_of(served: Served, 
                 complaints = await drawn(page, "hang.jsonl.gz")
                 await tell(page, "Runtime.evaluate", expression="document.querySelector('textarea').focus()")
                 await tell(page, "Input.dispatchKeyEvent", type="char", text="b")
-                assert complaints + await drawn(page, "10 of 30") == []
+                assert complaints + await drawn(page, "10 of 50") == []
 
     run(look())
 

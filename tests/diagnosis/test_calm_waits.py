@@ -328,10 +328,17 @@ def test_one_that_never_comes_to_the_shutdown() -> None:
     assert (found.verdict, suspects(found)) == (Verdict.HUNG, [OTHER])
 
 
-@pytest.mark.parametrize("frames", [IN_CALL, ("job.py:60 to_here",)])
-def test_an_answer_may_be_on_its_way(frames: tuple[str, ...]) -> None:
-    found = seen(lambda _: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN), *in_rpc(OTHER, *frames)))
-    assert found.verdict is not Verdict.HUNG
+@pytest.mark.parametrize(
+    ("native", "hangs"), [("TP_UV_loop", False), ("pt_thread_pool", False), ("TP_SHM_reactor", True)]
+)
+def test_an_answer_may_be_on_its_way_while_a_native_thread_runs(native: str, *, hangs: bool) -> None:
+    """But TensorPipe's reactor always runs. If no other does, only another call could complete the answer."""
+
+    def rows(second: int) -> Rows:
+        runs = thread(CHILD, CHILD + 70, name=native, slices=900 * second, run_s=second), running(CHILD, CHILD + 70)
+        return (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN), *runs, *in_rpc(OTHER, *IN_CALL))
+
+    assert (seen(rows).verdict is Verdict.HUNG) == hangs
 
 
 def test_the_only_threads_that_serve_call_each_other() -> None:

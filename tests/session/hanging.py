@@ -1,4 +1,4 @@
-"""A recorded job that works for ten seconds and then hangs."""
+"""A recorded job that works for ten seconds and then hangs for more than OPEN_PATIENCE_S."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mpmon.session.recording import Recorder
 from tests.builders import ROOT, after, blocked, holds, kernel_object, process, snapshot, stack
 
 WORKER, BATCHES = 4121, "pipe:500"
-WORKS, HANGS = 10, 20
+WORKS, HANGS = 10, 40
 """Rounds, a second each."""
 
 

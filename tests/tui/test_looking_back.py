@@ -39,11 +39,11 @@ def test_a_recording_that_has_ended_can_be_gone_back_in(replay: ReplayWatch) -> 
     replay.speed = 1e9
 
     async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: shows(pilot, "30 of 30, the end"))
+        await settle(pilot, lambda: shows(pilot, "50 of 50, the end"))
         await pilot.press("comma")
-        await settle(pilot, lambda: shows(pilot, "29 of 30") and not shows(pilot, "the end"))
+        await settle(pilot, lambda: shows(pilot, "49 of 50") and not shows(pilot, "the end"))
         await pilot.press("p")
-        await settle(pilot, lambda: shows(pilot, "30 of 30, the end"))
+        await settle(pilot, lambda: shows(pilot, "50 of 50, the end"))
 
     play(replay, script)
 

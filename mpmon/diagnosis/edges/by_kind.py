@@ -8,6 +8,7 @@ from mpmon.diagnosis.edges.connections import clients
 from mpmon.diagnosis.edges.ends import end_by_signal, end_of_interpreter, end_of_process, end_of_thread, launched_ranks
 from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.messages import message
+from mpmon.diagnosis.edges.named_objects import named_object
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.edges.remote import remote_call, remote_end
 from mpmon.diagnosis.edges.semaphores import queue_item, semaphore
@@ -47,6 +48,7 @@ EDGES: dict[Wait, Callable[[JobState, ThreadKey], WaitEdge | None]] = {
     Wait.LOCK: semaphore,
     Wait.PROCESS_EVENT: semaphore,
     Wait.FILE_LOCK: file_lock,
+    Wait.NAMED_OBJECT: named_object,
     Wait.THREAD_LOCK: thread_lock,
     Wait.FUTEX: native_mutex,
     Wait.THREAD_QUEUE: other_threads,

@@ -117,7 +117,8 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     others = users(job, (row for row in ends if row.pid != asks[0]), item) if item.peer else ends
     pids = list(dict.fromkeys(row.pid for row in others or ends))
     if not item.peer:
-        pids = [pid for pid in pids if not _has_only_inherited(job, pid, far)] or pids
+        accept = _have_accepted(job, item)
+        pids = [pid for pid in pids if pid in accept or not _has_only_inherited(job, pid, far, accept)] or pids
     if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
         yield from busy
         return
@@ -144,10 +145,20 @@ def _full_listener(job: JobState, asks: ThreadKey) -> str | None:
     return next(iter(pending)) if blocked and blocked.syscall == "connect" and len(pending) == 1 else None
 
 
-def _has_only_inherited(job: JobState, pid: int, listener: str) -> bool:
-    """The process itself waits to be accepted by this listening socket, and none of its threads accepts."""
-    accepts = any(listener in _waits_in(job, key) for key in job.threads(pid))
-    return not accepts and _is_pending(job, (pid, pid), listener)
+def _have_accepted(job: JobState, item: KernelObject) -> set[int]:
+    """Who has other connections to the server that this one is to be accepted by."""
+    far = (item.path or "").partition(" to ")[2]
+    ends = {row.peer for row in job.objects.values() if far and row.peer and (row.path or "").endswith(f" to {far}")}
+    return {row.pid for end in ends for row in job.holders.get(end, ())}
+
+
+def _has_only_inherited(job: JobState, pid: int, listener: str, accept: set[int]) -> bool:
+    """None of the process's threads accepts, and it waits to be accepted by this listening socket itself, or has opened it for
+    its children, which accept, as gunicorn's arbiter does.
+    """
+    if any(listener in _waits_in(job, key) for key in job.threads(pid)):
+        return False
+    return _is_pending(job, (pid, pid), listener) or not accept.isdisjoint(job.children.get(pid, ()))
 
 
 def _is_pending(job: JobState, key: ThreadKey, listener: str) -> bool:

@@ -16,18 +16,21 @@ from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 
+_SPINS = "TP_SHM_reactor"
+"""A thread of TensorPipe that looks for messages in shared memory all the time (tensorpipe/transport/shm/reactor.cc)."""
+
 _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 
 
 def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Threads of other processes that run a remote call, and crashed processes. If there are none, the call or its reply is
-    still in transit: `None`.
+    still in transit, or its function has returned a future that another call completes (`async_execution`).
     """
     words = job.wait_state(key).words
     serving = [thread for pid in _others(job, key) for thread in job.threads(pid) if _serves(job, thread)]
     dead = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
     if not serving and not dead:
-        return _own_call(job, key)
+        return _own_call(job, key) or _put_off(job, key)
     names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
     evidence = f"torch.distributed.rpc: among the other processes, {names} is running a remote call" if serving else ""
     return WaitEdge((*serving, *dead), words=words, evidence=evidence)
@@ -43,6 +46,18 @@ def _own_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(own, every=len(own) == 1, words=words, evidence=evidence)
 
 
+def _put_off(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """An answer that nobody works on: any process may make the call that completes it."""
+    others = _others(job, key)
+    # Native threads carry the messages and run functions of C++: while one runs, something may be on its way.
+    natives = [thread for pid in (key[0], *others) for thread in job.natives_at_work(pid)]
+    moving = [thread for thread in natives if _name(job, thread) != _SPINS]
+    at_work = [thread for pid in others for thread in job.working_threads(pid)]
+    targets = (*at_work, *moving, *job.others_at_work(key))
+    evidence = "torch.distributed.rpc: no process runs a remote call"
+    return WaitEdge(targets, words="an answer that another call would complete", evidence=evidence) if targets else None
+
+
 def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """All other processes have to reach the shutdown too."""
     absent = [pid for pid in _others(job, key) if job.wait_state((pid, pid)).kind is not Wait.REMOTE_END]
@@ -54,6 +69,11 @@ def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     names = job.names(absent)
     return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
+
+
+def _name(job: JobState, key: ThreadKey) -> str:
+    past = job.thread_history(key)
+    return past.thread.name if past else ""
 
 
 def _others(job: JobState, key: ThreadKey) -> list[int]:

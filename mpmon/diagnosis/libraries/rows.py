@@ -83,6 +83,8 @@ class Wait(Enum):
     """asyncio waits for its next event: a timer, a descriptor, a call from another thread."""
     POLL = auto()
     FILE_LOCK = auto()
+    NAMED_OBJECT = auto()
+    """A System V semaphore, or a message of System V or POSIX, which anybody may post or send."""
     CHILD = auto()
     FILE = auto()
     """Reading, writing, opening or syncing a file."""

@@ -66,6 +66,13 @@ _FILE_CALLS = frozenset(
 )
 
 
+_NAMED_OBJECTS = {
+    **dict.fromkeys(("semop", "semtimedop"), "a System V semaphore"),
+    "msgrcv": "a message of a System V queue", "msgsnd": "room in a System V queue",
+    "mq_timedreceive": "a message of a POSIX queue", "mq_timedsend": "room in a POSIX queue",
+}  # fmt: skip
+"""What calls wait for whose objects have no descriptor, or one that does not tell who has the other end."""
+
 _EVENTS = frozenset({"inotify", "eventfd", "timerfd", "signalfd"})
 """Objects at which read(2) waits for an event."""
 
@@ -184,6 +191,8 @@ def polled(stack: Stack | None) -> PollRow | None:
 
 
 def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
+    if name in _NAMED_OBJECTS:
+        return WaitState(Wait.NAMED_OBJECT, _NAMED_OBJECTS[name])
     if name == "futex":
         kind = Wait.LOCK if "semaphore" in kinds else Wait.FUTEX
         return WaitState(kind, "a lock")

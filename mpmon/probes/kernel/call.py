@@ -68,6 +68,8 @@ class Call:
             return milliseconds / 1000 if milliseconds >= 0 else None
         if self.name == "rt_sigtimedwait":
             return self._timespec(self.args[2])
+        if self.name == "semtimedop":
+            return self._timespec(self.args[3])
         if self.name in ("ppoll", "pselect6"):
             return self._timespec(self.args[2 if self.name == "ppoll" else 4])
         if self.name == "select":
@@ -86,6 +88,9 @@ class Call:
             moment = self._timespec(self.args[3])
             clock = 0 if self.args[1] & FUTEX_CLOCK_REALTIME else 1
             return None if moment is None else (clock, moment)
+        if self.name in ("mq_timedsend", "mq_timedreceive"):
+            moment = self._timespec(self.args[4])
+            return None if moment is None else (0, moment)
         return None
 
     def pause(self) -> float | None:
