@@ -10,7 +10,7 @@ from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     """The parties missing from a barrier: members outside it that run the same function as a process inside it; if there are
-    none, all members outside it; empty if any of the remaining members waits for something other than a process's end.
+    none, all members outside it; empty if one outside may wait for something that none of those inside would do.
     """
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
@@ -20,8 +20,12 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
         return resting
     targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
     alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
-    only_join = all(key in alike or stuck.wait_state(key).kind in ENDS_OF_PROCESSES for key in outside)
-    return (alike or outside) if only_join else []
+    others_join = all(key in alike or stuck.wait_state(key).kind in ENDS_OF_PROCESSES for key in outside)
+    return (alike or outside) if others_join or (alike and all(_waits_for(stuck, key, inside) for key in alike)) else []
+
+
+def _waits_for(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey]) -> bool:
+    return not set(inside).isdisjoint(stuck.targets(key))
 
 
 def _resting_siblings(stuck: StuckSet, inside: list[ThreadKey]) -> list[ThreadKey]:
