@@ -40,8 +40,8 @@ class Renewals:
         """More processes were due in the last round than are looked at in one."""
 
     def due(self, foreseen: Foreseen, now: float) -> list[int]:
-        """Pids of those that have run since a look at them that was made before the hang was first foreseen, oldest looks
-        first.
+        """Pids of those that have run since a look at them that was made before the hang was first foreseen, or on which the
+        hang rests, oldest looks first.
         """
         self.pending = False
         if not foreseen.is_hang:
@@ -55,6 +55,8 @@ class Renewals:
         at = {
             pid: look.at if (look := self._looks.get(pid)) else 0.0 for pid in self._activity.moved & self._table.living
         }
-        older = sorted((pid for pid in at if at[pid] < self._since), key=lambda pid: (at[pid], pid))
+        older = sorted(
+            (pid for pid in at if at[pid] < self._since or pid in foreseen.threads), key=lambda pid: (at[pid], pid)
+        )
         self.pending = len(older) > PER_ROUND
         return older[:PER_ROUND]

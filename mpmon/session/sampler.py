@@ -9,9 +9,9 @@ A round goes from top to bottom through `Sampler.round`:
 5. `thorough` looks at those (one `look` per process) and finds the `holders` of what they wait for;
 6. `spots` shows where the main threads of ranks were since the previous round;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
-8. if that would show a hang, processes that have run since they were looked at are looked at again (`renewals`), py-spy also
-   reads those stacks that the hang rests on and that mpmon has read itself, and `natives` reads the C and C++ frames of the
-   threads that the hang is about, and samples those that run.
+8. if that would show a hang, the process table is read again, processes that have run since they were looked at are looked
+   at again (`renewals`), py-spy also reads those stacks that the hang rests on and that mpmon has read itself, and `natives`
+   reads the C and C++ frames of the threads that the hang is about, and samples those that run.
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ class Sampler:
         if foresee is None:
             return snapshot
         foreseen = foresee(snapshot)
-        if older := self._renewals.due(foreseen, now):
+        if foreseen.is_hang:
+            snapshot = self._counted_again(snapshot)
+        if older := self._renewals.due(foreseen, snapshot.taken_at):
             snapshot = self._renewed(snapshot, older)
             foreseen = foresee(snapshot)
         snapshot = self._seconded(snapshot, foreseen.threads)
@@ -173,6 +175,15 @@ class Sampler:
         if self._stacks in _NATIVE_MODES and self._natives.any_runs:
             snapshot = self._natives.sample(snapshot, foresee(snapshot).threads)
         return snapshot
+
+    def _counted_again(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the counters of this moment: while others were looked at, one may have got what it waits for."""
+        now = self._now()
+        processes, threads = self._table.look(now)
+        self._activity.note(now)
+        return msgspec.structs.replace(
+            snapshot, taken_at=now, processes=processes, threads=threads, exits=self._table.exits
+        )
 
     def _renewed(self, snapshot: Snapshot, pids: list[int]) -> Snapshot:
         """The snapshot after another look at these processes."""

@@ -271,6 +271,19 @@ def test_an_iterator_that_does_not_tell_where_it_is(tmp_path: Path, thing: str) 
         assert digests(program)[LOOP, THING] == NOT_KNOWN
 
 
+def rounds(items: str, seen: int) -> str:
+    return f"thing = itertools.cycle({items})\nfor _ in range({seen}): next(thing)\nloop(thing)"
+
+
+@pytest.mark.parametrize(("seen", "told"), [(4, True), (2, False)])
+def test_an_iterator_that_begins_again_and_again(tmp_path: Path, seen: int, *, told: bool) -> None:
+    """Only in its first round is it not known what comes."""
+    with waiting(tmp_path, "next(thing)", rounds("[5, 6, 7]", seen)) as program:
+        assert (digests(program).get((LOOP, THING)) != NOT_KNOWN) == told
+        go_on(program)
+        assert changed(program) == set() or not told
+
+
 def test_an_object_of_a_native_library(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with waiting(tmp_path, "pass", "import torch; loop(torch.distributed.HashStore())") as program:

@@ -17,7 +17,7 @@ from mpmon.model import CLOCK, CLOCKS, variable_number
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects
 from mpmon.probes.interpreter.pages import Torn
-from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
+from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, repeats, tensor
 
 NOT_KNOWN = -1
 """Instead of a digest: something there may change invisibly."""
@@ -240,7 +240,8 @@ class _Walk:
 
     def _hides(self, thing: int, kind: bytes) -> bool:
         """Whether it is an iterator with an unreadable position; the position of a file shows in the bytes read."""
-        return not kind.startswith(b"_io.") and self._objects.is_iterator(thing)
+        hides = not kind.startswith(b"_io.") and self._objects.is_iterator(thing)
+        return hides and not repeats(self._objects, thing, kind)
 
 
 def is_standard(file: str) -> bool:

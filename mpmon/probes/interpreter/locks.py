@@ -22,7 +22,7 @@ from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
-from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
+from mpmon.probes.interpreter.things import CALLERS, POSITION_AT, repeats
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import PythonThread
 from mpmon.probes.memory import Memory
@@ -259,7 +259,7 @@ class _Inside:
                     kind = self._objects.kind(value)
                     if at := POSITION_AT.get(kind):
                         yield value, self._position(value, kind, at), place
-                    elif kind and kind not in CALLERS and self._is_iterator(value):
+                    elif kind and kind not in CALLERS and self._goes_on(value, kind):
                         yield value, NO_POSITION, place
             except Torn:
                 continue
@@ -484,9 +484,10 @@ class _Inside:
 
     # Types
 
-    def _is_iterator(self, value: int) -> bool:
+    def _goes_on(self, value: int, kind: bytes) -> bool:
+        """Whether it is an iterator that may yet give something new."""
         try:
-            return self._objects.is_iterator(value)
+            return self._objects.is_iterator(value) and not repeats(self._objects, value, kind)
         except Torn:
             return False
 

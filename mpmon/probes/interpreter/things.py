@@ -24,6 +24,9 @@ POSITION_AT = {
 CALLERS = frozenset({b"callable_iterator"})
 """Iterators that call something until it returns a certain value, and have no position of their own."""
 
+CYCLE, SOURCE_AT = b"itertools.cycle", 16
+"""`itertools.cycle`, and where its source is, which it forgets at the end of its first round: Modules/itertoolsmodule.c."""
+
 ENDS = 12
 """Elements examined at each end of a container."""
 
@@ -194,6 +197,15 @@ def _sample(objects: Objects, data: int, size: int) -> bytes:
     """Samples of a block of memory, evenly spread."""
     places = range(0, size, max(SAMPLE, size // SAMPLES))
     return struct.pack("=Q", size) + b"".join(objects.read(data + at, min(SAMPLE, size - at)) for at in places)
+
+
+def repeats(objects: Objects, iterator: int, kind: bytes) -> bool:
+    """Whether an iterator only gives the same elements again and again, so that to advance it is no progress.
+
+    Raises:
+        Torn: its memory changed meanwhile.
+    """
+    return kind == CYCLE and objects.word(iterator + SOURCE_AT) == 0
 
 
 VALUES: dict[bytes, Look] = {b"int": _integer, b"bool": _integer, b"float": _float, b"str": _text, b"bytes": _bytes}
