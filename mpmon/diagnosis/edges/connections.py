@@ -148,8 +148,17 @@ def _full_listener(job: JobState, asks: ThreadKey) -> str | None:
 def _have_accepted(job: JobState, item: KernelObject) -> set[int]:
     """Who has other connections to the server that this one is to be accepted by."""
     far = (item.path or "").partition(" to ")[2]
-    ends = {row.peer for row in job.objects.values() if far and row.peer and (row.path or "").endswith(f" to {far}")}
-    return {row.pid for end in ends for row in job.holders.get(end, ())}
+    return {row.pid for end in job.of(_Accepted).by_address.get(far, ()) for row in job.holders.get(end, ())}
+
+
+class _Accepted:
+    """The ends of accepted connections at servers of the job, by the address that their clients see."""
+
+    def __init__(self, job: JobState) -> None:
+        self.by_address: dict[str, list[str]] = {}
+        for row in job.objects.values():
+            if row.peer and (far := (row.path or "").partition(" to ")[2]):
+                self.by_address.setdefault(far, []).append(row.peer)
 
 
 def _has_only_inherited(job: JobState, pid: int, listener: str, accept: set[int]) -> bool:

@@ -18,6 +18,7 @@ from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.heirs import told, users
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
+from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
 from mpmon.diagnosis.progress.motion import Motion
@@ -82,10 +83,12 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     if edge := _private_accept(job, key, objects, evidence):
         return edge
+    senders = _may_send(job, key, objects)
+    if len(senders) > FEW:
+        return WaitEdge(senders, words=words, evidence=evidence)
     # Where no connection tells who is there, it may have been one that crashed.
     unknown = not any(item.kind in ("socket", "terminal") for item in objects)
     gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status] if unknown else []
-    senders = _may_send(job, key, objects)
     return WaitEdge((*gone, *senders, External(_outside_words(objects))), words=words, evidence=evidence)
 
 
@@ -96,19 +99,39 @@ _DATAGRAMS = ("unix ", "udp ")
 def _may_send(job: JobState, key: ThreadKey, objects: list[KernelObject]) -> tuple[ThreadKey, ...]:
     """To a datagram socket whose peer is not known anybody may send who has a socket of that sort; to a local one also who has
     a socket of which nothing is known, as that is read only of sockets that somebody waits on. So may those who have a local
-    socket if nobody has the peer: it is on its way to one of them, in a message (SCM_RIGHTS).
+    socket if nobody has the peer: it is on its way to one of them, in a message (SCM_RIGHTS). But none of those that wait like
+    this themselves.
     """
+    sorts = _open_sorts(job, objects)
+    having = job.of(_Senders).of(sorts) if sorts else ()
+    return having if len(having) > FEW else tuple(other for other in having if other[0] != key[0])
+
+
+def _open_sorts(job: JobState, objects: Iterable[KernelObject]) -> tuple[str, ...]:
+    """How the paths of the sockets begin from which may come what a thread waits for; empty if its sockets tell."""
     sockets = [item for item in objects if item.kind == "socket"]
     named = [item.path or "" for item in sockets if not (item.peer or item.listens)]
     sorts = tuple(sort for sort in _DATAGRAMS if any(path.startswith(sort) for path in named))
     if any(_is_on_its_way(job, item.peer) for item in sockets if (item.path or "").startswith("unix")):
-        sorts = (*sorts, "unix")
-    if not sorts:
-        return ()
-    having = dict.fromkeys(
-        row.pid for row in job.snapshot.handles if row.pid != key[0] and _is_of_sort(job, row, sorts)
-    )
-    return tuple(other for pid in having if job.may_act(pid) for other in job.working_threads(pid))
+        return (*sorts, "unix")
+    return sorts
+
+
+class _Senders:
+    """The threads of processes that have sockets, by the sorts of these: the same tuple for all that wait for one of them."""
+
+    def __init__(self, job: JobState) -> None:
+        self._job = job
+        self._of: dict[tuple[str, ...], tuple[ThreadKey, ...]] = {}
+
+    def of(self, sorts: tuple[str, ...]) -> tuple[ThreadKey, ...]:
+        """Those that have a socket of one of these sorts."""
+        if sorts not in self._of:
+            job, rows = self._job, self._job.snapshot.handles
+            having = dict.fromkeys(row.pid for row in rows if _is_of_sort(job, row, sorts))
+            threads = (key for pid in having if job.may_act(pid) for key in job.working_threads(pid))
+            self._of[sorts] = tuple(key for key in threads if not _open_sorts(job, job.waits_on(key)))
+        return self._of[sorts]
 
 
 def _is_on_its_way(job: JobState, socket: str | None) -> bool:

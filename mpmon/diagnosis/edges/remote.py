@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
 from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import has
@@ -48,12 +49,8 @@ def _own_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _put_off(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """An answer that nobody works on: any process may make the call that completes it."""
-    others = _others(job, key)
-    # Native threads carry the messages and run functions of C++: while one runs, something may be on its way.
-    natives = [thread for pid in (key[0], *others) for thread in job.natives_at_work(pid)]
-    moving = [thread for thread in natives if _name(job, thread) != _SPINS]
-    at_work = [thread for pid in others for thread in job.working_threads(pid)]
-    targets = (*at_work, *moving, *job.others_at_work(key))
+    working = job.of(_Callers).threads
+    targets = working if len(working) > FEW else tuple(thread for thread in working if thread != key)
     evidence = "torch.distributed.rpc: no process runs a remote call"
     return WaitEdge(targets, words="an answer that another call would complete", evidence=evidence) if targets else None
 
@@ -69,6 +66,16 @@ def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     names = job.names(absent)
     return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
+
+
+class _Callers:
+    """The threads of a job with torch's RPC that may call: the same tuple for all that wait."""
+
+    def __init__(self, job: JobState) -> None:
+        pids = [pid for pid in sorted(job.in_rpc) if job.is_alive(pid)]
+        # Native threads carry the messages and run functions of C++: while one runs, something may be on its way.
+        natives = [key for pid in pids for key in job.natives_at_work(pid) if _name(job, key) != _SPINS]
+        self.threads: tuple[ThreadKey, ...] = (*(key for pid in pids for key in job.working_threads(pid)), *natives)
 
 
 def _name(job: JobState, key: ThreadKey) -> str:

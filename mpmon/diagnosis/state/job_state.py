@@ -12,7 +12,7 @@ from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.ranks.sequence_numbers import Numbers
 from mpmon.diagnosis.ranks.world import World
-from mpmon.diagnosis.roles import HELPERS, is_python
+from mpmon.diagnosis.roles import is_python
 from mpmon.diagnosis.stacks.waits import Wait, WaitState, context, polled
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.thread_motions import ThreadMotions
@@ -107,12 +107,15 @@ class JobState(ThreadMotions):
         """The other programs of the job on the same machine that may do something by themselves, such as write a file; of those
         that are not Python, the ones that do.
         """
-        own = self.processes[pid]
-        others = [
-            row for row in self.processes.values() if row.pid != pid and row.host == own.host and self.is_alive(row.pid)
-        ]
-        mains = [(row, self.motion((row.pid, row.pid))) for row in others if self.role(row.pid).kind not in HELPERS]
-        return [row.pid for row, moves in mains if is_python(row) or moves in (Motion.PROGRESSING, Motion.BUSY_LOOP)]
+        host = self.processes[pid].host
+        return [other for other in self.doers if other != pid and self.processes[other].host == host]
+
+    @cached_property
+    def doers(self) -> tuple[int, ...]:
+        """The programs of the job that may do something by themselves; of those that are not Python, the ones that do."""
+        mains = [(row, self.motion((row.pid, row.pid))) for row in self.processes.values() if self.may_act(row.pid)]
+        moving = (Motion.PROGRESSING, Motion.BUSY_LOOP)
+        return tuple(row.pid for row, moves in mains if is_python(row) or moves in moving)
 
     @cached_property
     def at_work(self) -> frozenset[int]:

@@ -103,9 +103,11 @@ class StuckSet:
     @property
     def is_final(self) -> bool:
         """All who could end it are known, and none of them can."""
-        if self.root and self.job.silent_mount(self.root):
+        if self.ending is Ending.NOBODY or (self.root and self.job.silent_mount(self.root)):
             return True
-        return self.closed.exact and self.ending in (Ending.CYCLE, Ending.NOBODY, Ending.GONE)
+        if self.ending is Ending.GONE:
+            return self.closed.exact or any(map(crashed, self.gone))
+        return self.closed.exact and self.ending is Ending.CYCLE
 
     @property
     def among(self) -> tuple[ThreadKey, ...]:
