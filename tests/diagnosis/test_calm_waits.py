@@ -341,6 +341,18 @@ def test_an_answer_may_be_on_its_way_while_a_native_thread_runs(native: str, *, 
     assert (seen(rows).verdict is Verdict.HUNG) == hangs
 
 
+@pytest.mark.parametrize("wakes", [True, False])
+def test_an_event_may_be_set_by_a_call_of_another_process(*, wakes: bool) -> None:
+    """Its native threads run Python only while they serve a call."""
+    found = seen(
+        lambda at: (
+            *starter(), *in_rpc(CHILD, *IN_EVENT), *sleeper(OTHER, at, at + 1 if wakes else 30, wakes=wakes),
+            thread(OTHER, OTHER + 60, name="TP_UV_loop"),
+        )
+    )  # fmt: skip
+    assert found.verdict is not Verdict.HUNG if wakes else suspects(found) == [OTHER]
+
+
 def test_the_only_threads_that_serve_call_each_other() -> None:
     found = seen(
         lambda _: (*starter(), *in_rpc(CHILD, *IN_CALL, serving=NESTED), *in_rpc(OTHER, *IN_CALL, serving=NESTED))

@@ -49,7 +49,7 @@ def _own_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _put_off(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """An answer that nobody works on: any process may make the call that completes it."""
-    working = job.of(_Callers).threads
+    working = job.of(Callers).threads
     targets = working if len(working) > FEW else tuple(thread for thread in working if thread != key)
     evidence = "torch.distributed.rpc: no process runs a remote call"
     return WaitEdge(targets, words="an answer that another call would complete", evidence=evidence) if targets else None
@@ -68,7 +68,7 @@ def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
 
 
-class _Callers:
+class Callers:
     """The threads of a job with torch's RPC that may call: the same tuple for all that wait."""
 
     def __init__(self, job: JobState) -> None:

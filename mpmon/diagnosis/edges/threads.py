@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
+from mpmon.diagnosis.edges.remote import Callers
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
@@ -328,7 +329,7 @@ class _Askers:
 
     def of(self, pid: int) -> tuple[Target, ...]:
         """If a thread of the process is legitimately idle and accepts connections, on which it may call user code: of a server
-        that only the job knows its clients, else somebody who is not of the job.
+        that only the job knows its clients, else somebody who is not of the job. Of a process in torch's RPC the others.
         """
         if pid not in self._found:
             self._found[pid] = self._search(pid)
@@ -341,7 +342,9 @@ class _Askers:
         listeners = [item for key in idle for item in job.waits_on(key) if item.listens]
         if not all(is_private(job, item) for item in listeners):
             return (_CLIENT,)
-        return tuple(key for item in listeners for key in askers(job, item) if key[0] != pid)
+        calls = job.of(Callers).threads if pid in job.in_rpc else ()
+        others = calls if len(calls) > FEW else tuple(key for key in calls if key[0] != pid)
+        return (*(key for item in listeners for key in askers(job, item) if key[0] != pid), *others)
 
     def may_come(self, pid: int) -> tuple[ThreadKey, ...]:
         """The main threads of programs of the job that have not asked the process for anything now, and may do so next: they do
