@@ -7,7 +7,7 @@ import pytest
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.thresholds import OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
 from mpmon.model import Row, Snapshot
-from tests.builders import START, blocked, diagnosed, process, running, snapshot, stack, thread
+from tests.builders import ROOT, START, blocked, diagnosed, process, running, snapshot, stack, thread
 
 COMPUTES_S = 10
 ANSWER = ("lib/socket.py:700 read", "job.py:40 main")
@@ -45,6 +45,20 @@ def test_one_that_was_seen_to_compute_has_longer_to_wait(computed_s: int, standi
     found = after(standing_s, computed_s=computed_s)
     assert found.verdict is verdict
     assert found.since == START + computed_s
+
+
+def test_not_if_the_one_who_should_have_acted_crashed() -> None:
+    """Main waits for a message of its child, which ended with an error."""
+    child = process(4121, parent=ROOT, state="Z", exit_code=1 << 8)
+
+    def waits(second: int) -> Snapshot:
+        rows = process(cpu_s=COMPUTES_S), thread(slices=9 * COMPUTES_S, run_s=COMPUTES_S), child
+        waits = blocked("msgrcv", ran_at=START + COMPUTES_S)
+        return snapshot(*rows, stack("main", "job.py:40 main", at=COMPUTES_S), waits, at=float(second))
+
+    end = COMPUTES_S + int(PATIENCE_S) + 2
+    found = diagnosed([*map(computes, range(COMPUTES_S)), *map(waits, range(COMPUTES_S, end))])
+    assert [finding.cause for finding in found.findings] == ["worker-dead"]
 
 
 @pytest.mark.parametrize(("standing_s", "hangs"), [(STOPPED_PATIENCE_S - 2, False), (STOPPED_PATIENCE_S + 1, True)])

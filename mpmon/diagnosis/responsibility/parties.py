@@ -21,7 +21,9 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
     alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
     others_join = all(key in alike or stuck.wait_state(key).kind in ENDS_OF_PROCESSES for key in outside)
-    return (alike or outside) if others_join or (alike and all(_waits_for(stuck, key, inside) for key in alike)) else []
+    if others_join:
+        return alike or outside
+    return alike if all(_waits_for(stuck, key, inside) for key in alike) else []
 
 
 def _waits_for(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey]) -> bool:

@@ -102,7 +102,7 @@ class StuckSet:
 
     @property
     def is_final(self) -> bool:
-        """All who could end it are known, and none of them can."""
+        """Nobody can end it, as far as is known; or one who should have has crashed."""
         if self.ending is Ending.NOBODY or (self.root and self.job.silent_mount(self.root)):
             return True
         if self.ending is Ending.GONE:
@@ -238,18 +238,10 @@ class StuckSet:
         """For how long all root blockers have stood still, seconds."""
         return min(map(self._stood_s, self.at_end), default=0.0)
 
-    @property
-    def idle_s(self) -> float | None:
-        """Seconds for which those who could help the root have been idle; `None` if that was not checked."""
-        return self._idle_s(self.root) if self.root else None
-
-    def _idle_s(self, key: ThreadKey) -> float | None:
-        edge = self.graph.node(key).edge
-        return edge.idle_s if edge else None
-
     def _stood_s(self, key: ThreadKey) -> float:
-        if (idle_s := self._idle_s(key)) is not None:
-            return idle_s
+        edge = self.graph.node(key).edge
+        if edge and edge.idle_s is not None:
+            return edge.idle_s
         moves = self.job.motion(key) is Motion.PROGRESSING and not self.job.wait_state(key).idle
         return 0.0 if moves else self.job.now - stands_since(self.job, key)
 

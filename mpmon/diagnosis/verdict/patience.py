@@ -47,7 +47,7 @@ def is_ripe(stuck: StuckSet) -> bool:
 def _patience_s(stuck: StuckSet) -> float:
     """Seconds that the root blockers must have stood still."""
     least = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
-    sure = stuck.is_final or stuck.idle_s is not None or stuck.motion() is Motion.BUSY_LOOP
+    sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
     if sure or stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S:
         return least
     return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
