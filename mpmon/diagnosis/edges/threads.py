@@ -154,9 +154,10 @@ def _holding(job: JobState, use: LockUse) -> str:
     """The source of the fact, in words a person can check."""
     name = job.thread_name((use.pid, use.tid))
     lock = f"{use.kind} {use.object.rpartition(':')[2]} of pid {use.pid}"
-    return f"{lock} is held by thread {name}" + (
-        f", in a with block of {use.function}()" if use.function else ", its owner"
-    )
+    if use.function and not use.exact:
+        return f"{lock} is probably held by thread {name}, in {use.function}()"
+    where = f", in a with block of {use.function}()" if use.function else ", its owner"
+    return f"{lock} is held by thread {name}{where}"
 
 
 def _taken_before_fork(job: JobState, key: ThreadKey, lock: str) -> WaitEdge | None:

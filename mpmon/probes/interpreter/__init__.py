@@ -6,7 +6,8 @@ exception table says how deep that stack must be at the frame's current instruct
 alive, and a lock found there is held: no stale slots, no guess (Python 3.10 keeps the depths in the frame's block
 stack). `Condition.wait` releases its lock meanwhile, and so may a function that looks up `release`: the latter leaves
 the lock unproved, and so does another thread that may have taken it by a bare `acquire()` since. An `RLock` names its
-owner itself. A lock taken by a bare `acquire()` leaves no trace and is not reported.
+owner itself. A block may lead to the lock by way of a generator or an `ExitStack`, or of an object whose `__exit__`
+releases it. A lock taken by a bare `acquire()` leaves no trace: the only call that leads to it may hold it.
 
 A `for` loop keeps its iterator on the same stack: if its position has advanced, the loop makes progress.
 
@@ -19,15 +20,16 @@ functions that await the future show what it stands for.
 
 For a loop that may never end, digests of everything reachable from its variables show whether anything there changes.
 
-Modules: `runtime` finds the interpreter in a process, `layouts` holds the offsets of its fields (tables for 3.10 to 3.12;
-what the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` follows threads and frames, `codes`
-decodes code objects and `lines` their line tables; `pages` reads memory, `objects` Python objects, `tables` and `hashes`
-find a key of a dictionary, `modules` the names of a module. `reader` makes the rows of stacks, with thread `names`, and
-`values` of variables, which `printing` formats as py-spy does. `frames` knows what is on a call's value stack, `blocks` in
-which `with` blocks it is, `locks` makes the rows of lock holders; `contents` follows variables, and `things` reads the
-visible state of an object; `groups` knows the process groups of torch; `children` and `queues` find multiprocessing objects
-among those `reachable` from variables. `tasks` makes the rows of tasks, `coroutines` follows suspended coroutines, and
-`awaits` finds out what the innermost one awaits.
+Modules: `runtime` finds the interpreter in a process, `layouts` holds the offsets of its fields (tables for 3.10 to
+3.12; what the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` follows threads and
+frames, `codes` decodes code objects and `lines` their line tables; `pages` reads memory, `objects` Python objects,
+`tables` and `hashes` find a key of a dictionary, `modules` the names of a module. `reader` makes the rows of stacks,
+with thread `names`, and `values` of variables, which `printing` formats as py-spy does. `frames` knows what is on a
+call's value stack, `blocks` in which `with` blocks it is, `held` which locks it holds, `locks` makes the rows of lock
+holders; `contents` follows variables, and `things` reads the visible state of an object; `groups` knows the process
+groups of torch; `children` and `queues` find multiprocessing objects among those `reachable` from variables. `tasks`
+makes the rows of tasks, `coroutines` follows suspended coroutines, and `awaits` finds out what the innermost one
+awaits.
 
 Nothing is stopped or written.  Every pointer is distrusted: a failed read or an unexpected type ends the search of that
 thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

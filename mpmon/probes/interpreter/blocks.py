@@ -13,16 +13,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from mpmon.model import BLOCK, LockUse
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.codes import Codes
+from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.coroutines import Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import FUNCTION_AT, METHOD, NAME_AT, Objects
+from mpmon.probes.interpreter.objects import CODE_AT, FUNCTION_AT, METHOD, NAME_AT, Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
@@ -42,6 +43,14 @@ MOST_NAMES, LONGEST_NAME = 32, 400
 """Attributes or variables of one object that are searched for its name, and the longest name."""
 
 
+class Owner(NamedTuple):
+    """The object of a `with` block."""
+
+    object: int
+    exit: int
+    """The function that its `__exit__` is; 0 for one written in C."""
+
+
 class Blocks:
     """The objects of `with` blocks in one process."""
 
@@ -49,17 +58,19 @@ class Blocks:
         self._memory = memory
         self._objects = objects
         self._layout = layout
+        self._tables = Tables(objects)
+        self._codes = Codes(layout)
 
-    def kept(self, frame: FrameInMemory) -> Iterator[int]:
+    def kept(self, frame: FrameInMemory) -> Iterator[Owner]:
         """The objects in whose blocks a call is: those whose `__exit__` is on its value stack. Raises `Torn`."""
         kept = frame.kept
         for value, above in zip(kept, (*kept[1:], 0), strict=False):
-            if owner := self._exited(value, above):
+            if owner := self.exited(value, above):
                 yield owner
 
     def held(self, frame: FrameInMemory, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
         """Kind and id of those of the wanted objects in whose blocks a call is. Raises `Torn`."""
-        found = (self.named(owner) for owner in self.kept(frame))
+        found = (self.named(owner.object) for owner in self.kept(frame))
         return (named for named in found if named and named[1] in wanted)
 
     def entering(self, frames: Sequence[FrameInMemory]) -> tuple[str, str, int] | None:
@@ -85,14 +96,31 @@ class Blocks:
 
     def _parts(self, owner: int) -> tuple[str, Iterable[int]]:
         """The class of an object and its attributes; for a generator, its function and variables."""
+        if frame := self.generator(owner):
+            return frame.code.name, frame.variables()[:MOST_NAMES]
+        named = self._objects.named_values(owner)
+        return self._objects.kind(owner).decode(errors="replace"), [value for _, value in named[:MOST_NAMES]]
+
+    def generator(self, owner: int) -> FrameInMemory | None:
+        """The call of the generator under `contextlib.contextmanager` that an object was made by. Raises `Torn`."""
         made = self._objects.attribute(owner, b"gen") if self._objects.kind(owner) == BY_GENERATOR else None
         if not made:
-            named = self._objects.named_values(owner)
-            return self._objects.kind(owner).decode(errors="replace"), [value for _, value in named[:MOST_NAMES]]
+            return None
         call = Coroutines(self._objects, self._layout).call(made)
-        code = Codes(self._layout).read(self._memory, [call.code])[call.code]
-        frame = FrameInMemory(Tables(self._objects), self._layout, call.frame, code)
-        return code.name, frame.variables()[:MOST_NAMES]
+        return FrameInMemory(self._tables, self._layout, call.frame, self._code(call.code))
+
+    def names_of(self, owner: Owner) -> frozenset[str]:
+        """What the `__exit__` of a program's own class looks up; nothing for one written in C or of the standard library.
+        Raises `Torn`.
+        """
+        code = self._code(self._objects.word(owner.exit + CODE_AT)) if owner.exit else None
+        return self._tables.names(code.names_at) if code and not is_standard(code.file) else frozenset()
+
+    def _code(self, address: int) -> Code:
+        code = self._codes.read(self._memory, [address]).get(address)
+        if code is None:
+            raise Torn
+        return code
 
     def _text(self, value: int) -> str:
         """A string; of an object of `pathlib` the path, once it was used: the longest of its strings. Raises `Torn`."""
@@ -103,29 +131,29 @@ class Blocks:
     def _string(self, value: int) -> str:
         return self._objects.text(value, LONGEST_NAME) if self._objects.kind(value) == b"str" else ""
 
-    def _exited(self, value: int, above: int) -> int:
-        """The object that an `__exit__` on the value stack belongs to; 0 for any other value."""
+    def exited(self, value: int, above: int) -> Owner | None:
+        """The object whose `__exit__` a value is, bound to it or, in 3.14, below it on the value stack (LOAD_SPECIAL); `None` for
+        any other value. Raises `Torn`.
+        """
         kind = self._objects.kind(value)
         if kind == b"builtin_function_or_method":
-            return self._objects.word(value + BOUND_TO) if self._method_name(value) == EXITS.encode() else 0
+            is_exit = self._method_name(value) == EXITS.encode()
+            return Owner(self._objects.word(value + BOUND_TO), 0) if is_exit else None
         if kind == METHOD:
-            function = self._objects.word(value + FUNCTION_AT)
-            return self._objects.word(value + BOUND_TO) if self._function_name(function) == EXITS else 0
-        return above if self._is_plain_exit(value, kind) else 0
+            return self._plain_exit(*self._objects.words("QQ", value + FUNCTION_AT))
+        return self._plain_exit(value, above)
 
-    def _is_plain_exit(self, value: int, kind: bytes) -> bool:
-        """3.14 leaves the function on the stack and, above it, the object it belongs to (LOAD_SPECIAL)."""
-        if kind == b"method_descriptor":
-            return self._objects.text(self._objects.word(value + 24)) == EXITS
-        return kind == b"function" and self._function_name(value) == EXITS
+    def _plain_exit(self, function: int, owner: int) -> Owner | None:
+        kind = self._objects.kind(function)
+        if kind == b"method_descriptor" and self._objects.text(self._objects.word(function + 24)) == EXITS:
+            return Owner(owner, 0)
+        return Owner(owner, function) if kind == b"function" and self._function_name(function) == EXITS else None
 
     def _method_name(self, value: int) -> bytes:
         return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))
 
-    def _function_name(self, value: int) -> str:
-        return (
-            self._objects.text(self._objects.word(value + NAME_AT)) if self._objects.kind(value) == b"function" else ""
-        )
+    def _function_name(self, function: int) -> str:
+        return self._objects.text(self._objects.word(function + NAME_AT))
 
 
 @may_hang

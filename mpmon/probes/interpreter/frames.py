@@ -20,6 +20,8 @@ from mpmon.probes.memory import Memory
 DEEPEST = 512
 """Most slots of one value stack."""
 
+NO_HANDLER = -1
+
 BYTES_AT = 32
 """Offset of the content of a `bytes` object."""
 
@@ -129,6 +131,15 @@ class FrameInMemory:
         return (self._objects.word(self._address + self._layout.stack_pointer) - self._bottom()) // 8
 
     def _kept_depth(self) -> int:
+        return max(self._handler_depth, 0)
+
+    @property
+    def in_try(self) -> bool:
+        """Whether it is in a `try` or `with` block. Raises `Torn`."""
+        return self._handler_depth != NO_HANDLER
+
+    @cached_property
+    def _handler_depth(self) -> int:
         if self._layout.blocks is not None:
             return self._depth_of_blocks(self._layout.blocks)
         return handler_depth(self._tables.exceptions(self.code.exceptions_at), self.step())
@@ -150,18 +161,18 @@ class FrameInMemory:
         """3.10: each block records the depth to return to."""
         (count,) = self._objects.words("i", self._address + blocks - 8)
         if not 0 < count <= 20:
-            return 0
+            return NO_HANDLER
         _, _, level = self._objects.words("iii", self._address + blocks + 12 * (count - 1))
         return level if 0 <= level <= DEEPEST else 0
 
 
 def handler_depth(table: bytes, instruction: int) -> int:
-    """Value stack depth that the handler around an instruction expects; 0 if there is no handler."""
+    """Value stack depth that the handler around an instruction expects; `NO_HANDLER` if there is none."""
     numbers = _numbers(table)
     for start, length, _, depth_and_kind in zip(numbers, numbers, numbers, numbers, strict=False):
         if start <= instruction < start + length:
             return min(depth_and_kind >> 1, DEEPEST)
-    return 0
+    return NO_HANDLER
 
 
 def _numbers(table: bytes) -> Iterator[int]:

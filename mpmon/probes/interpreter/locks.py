@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -12,13 +13,14 @@ import msgspec
 from mpmon.model import JoinTarget, KnownChild, LockUse, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.blocks import BOUND_TO, Blocks
+from mpmon.probes.interpreter.blocks import Blocks
 from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.executors import futures_in, has_tasks
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
+from mpmon.probes.interpreter.held import RELEASES, TAKES, Lock, Locks
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
@@ -28,20 +30,10 @@ from mpmon.probes.interpreter.walk import PythonThread
 from mpmon.probes.memory import Memory
 from mpmon.probes.namespaces import Namespace
 
-LOCKS = {b"_thread.lock": "Lock", b"_thread.RLock": "RLock", b"_thread.LockType": "Lock"}
-"""Types of Modules/_threadmodule.c, and their names in the standard library."""
-
-LOCK_AT, OWNER_AT = 16, 24
-"""Fields of `lockobject` and `rlockobject`: the lock, and the ident of the owning thread."""
-
-
 TORN = "frames of a running thread could not be followed"
 
-GIVES_BACK = frozenset({"release", "_release_save"})
+GIVES_BACK = frozenset({RELEASES, "_release_save"})
 """A function with a `with` block, or one called in it, that looks up one of these may have released the lock there."""
-
-TAKES = "acquire"
-"""The name looked up by functions that take locks by hand."""
 
 WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
 """The methods of `torch.distributed.Work` and of its futures that wait (torch/csrc/distributed/c10d/Work.hpp)."""
@@ -149,17 +141,6 @@ def _is_wait(frame: FrameInMemory) -> bool:
     return frame.code.name == "wait" and frame.code.file.endswith("/threading.py")
 
 
-class _Lock(msgspec.Struct):
-    """One lock object."""
-
-    address: int
-    kind: str
-    id: str
-    locked: bool
-    owner: int
-    """Ident of the thread that owns an RLock, else 0."""
-
-
 class _Inside:
     """One walk through all threads of one process."""
 
@@ -172,6 +153,7 @@ class _Inside:
         self._layout = runtime.layout
         self._frames = Frames(memory, self._objects, runtime)
         self._blocks = Blocks(memory, self._objects, self._layout)
+        self._locks = Locks(self._objects, self._layout, self._blocks, tids.pid)
         self._tids = tids
         self._sleepers = sleepers
         self._by_ident: dict[int, int] = {}
@@ -185,6 +167,8 @@ class _Inside:
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not record their owner."""
+        self._wanted: dict[int, Lock] = {}
+        """What threads wait for, by thread."""
         self.awaited: list[JoinTarget] = []
         self.counts: dict[int, tuple[tuple[int, int, int, dict[str, int]], ...]] = {}
         """`Stack.counts` by thread, once its contents were read."""
@@ -219,6 +203,7 @@ class _Inside:
                 self._try(self._note_wanted, tid, frames)
                 self._try(self._note_awaited, tid, frames)
         self._note_full_executors()
+        self._note_taken_by_hand()
         self.locks = [self._doubted(row) for row in self.locks]
 
     def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
@@ -291,13 +276,34 @@ class _Inside:
     def _note_held(self, tid: int, frames: list[FrameInMemory]) -> None:
         given_back = {lock.address for frame in frames for lock in self._given_back_in(frame)}
         for depth, frame in enumerate(reversed(frames)):
-            for lock in self._held_in(frame):
+            for lock, by_itself in self._locks.held_in(frame):
                 named = not lock.owner or self._by_ident.get(lock.owner) == tid
                 if lock.locked and named and lock.address not in given_back:
                     row = self._use(tid, lock, holds=True, frame=frame, depth=depth)
                     self._ownerless |= set() if lock.owner else {lock.id}
                     kept = bool(lock.owner) or not any(map(_gives_back, frames[: len(frames) - depth]))
-                    self.locks.append(row if kept else msgspec.structs.replace(row, exact=False))
+                    self.locks.append(row if kept and by_itself else msgspec.structs.replace(row, exact=False))
+
+    def _note_taken_by_hand(self) -> None:
+        """Of a lock that someone waits for, in nobody's block: the one thread that may have taken it by hand."""
+        held = {row.object for row in self.locks if row.holds}
+        for lock in {
+            lock.id: lock for lock in self._wanted.values() if lock.id not in held and not lock.owner
+        }.values():
+            takers: dict[int, tuple[int, FrameInMemory]] = {}
+            for tid, frames in self._stacks.items():
+                self._try(partial(self._note_taker, lock, takers), tid, frames)
+            for tid, (depth, frame) in takers.items() if len(takers) == 1 else ():
+                row = self._use(tid, lock, holds=True, frame=frame, depth=depth)
+                self.locks.append(msgspec.structs.replace(row, exact=False))
+
+    def _note_taker(
+        self, lock: Lock, takers: dict[int, tuple[int, FrameInMemory]], tid: int, frames: list[FrameInMemory]
+    ) -> None:
+        waits = self._wanted.get(tid)
+        for depth, frame in enumerate(reversed(frames[1:] if waits and waits.id == lock.id else frames)):
+            if not is_standard(frame.code.file) and self._locks.may_be_taken_in(frame, lock):
+                takers[tid] = depth, frame
 
     def _doubted(self, row: LockUse) -> LockUse:
         """A lock without an owner may have been released by a finished call, and taken by hand by another thread."""
@@ -313,15 +319,10 @@ class _Inside:
             by_hand = True
         return msgspec.structs.replace(row, exact=False) if by_hand else row
 
-    def _given_back_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
+    def _given_back_in(self, frame: FrameInMemory) -> Iterator[Lock]:
         """Within `Condition.wait` its lock is not held, although the `with` block around it has not ended."""
         if _is_wait(frame):
-            yield from self._lock(frame.argument(0))
-
-    def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
-        """Locks whose `__exit__` is on the frame's value stack."""
-        for owner in self._blocks.kept(frame):
-            yield from self._lock(owner)
+            yield from self._locks.of(frame.argument(0))
 
     def note_entering(self, polling: Collection[int], sleeping: Collection[int]) -> None:
         """Note the locks of a program's own making that these threads poll for, or sleep for, to enter a `with` block."""
@@ -349,10 +350,11 @@ class _Inside:
         """The lock that a sleeping thread waits for, as an operand of its innermost call."""
         if not frames:
             return
-        operands = (lock for value in frames[0].upper for lock in self._operand(value))
+        operands = (lock for value in frames[0].upper for lock in self._locks.operand(value))
         lock = next((lock for lock in operands if self._awaits(tid, lock)), None)
         if lock is None:
             return
+        self._wanted[tid] = lock
         owner = self._by_ident.get(lock.owner)
         wanted = self._use(tid, lock, holds=False, frame=frames[0], depth=len(frames) - 1)
         self.locks.append(msgspec.structs.replace(wanted, owner_missing=bool(lock.owner and owner is None)))
@@ -364,37 +366,12 @@ class _Inside:
         """Whether one of its calls takes locks by hand; otherwise the ident may be that of an ended thread."""
         return any(TAKES in frame.names for frame in self._stacks.get(tid, ()))
 
-    def _awaits(self, tid: int, lock: _Lock) -> bool:
+    def _awaits(self, tid: int, lock: Lock) -> bool:
         """Whether it sleeps on the lock's word; where locks have no such word, whether the lock is locked at all."""
         return lock.id == self._sleepers[tid] if self._layout.lock_word else lock.locked
 
-    def _operand(self, value: int) -> Iterator[_Lock]:
-        kind = self._objects.kind(value)
-        bound = kind in (b"builtin_function_or_method", b"method")
-        yield from self._lock(self._objects.word(value + BOUND_TO) if bound else value)
-
-    def _lock(self, thing: int) -> Iterator[_Lock]:
-        kind = LOCKS.get(self._objects.kind(thing))
-        if kind:
-            yield self._read_lock(thing, kind)
-        elif self._objects.kind(thing) == b"Condition":
-            inner = self._objects.attribute(thing, b"_lock")
-            kind = LOCKS.get(self._objects.kind(inner)) if inner else None
-            if inner and kind:
-                yield msgspec.structs.replace(self._read_lock(inner, kind), kind="Condition")
-
-    def _read_lock(self, thing: int, kind: str) -> _Lock:
-        owner = self._objects.word(thing + OWNER_AT) if kind == "RLock" else 0
-        pid = self._tids.pid
-        if not self._layout.lock_word:
-            locked = bool(self._objects.read(thing + LOCK_AT, 1)[0] & 1)
-            return _Lock(thing, kind, f"lock:{pid}:{thing + LOCK_AT:#x}", locked, owner if locked else 0)
-        word = self._objects.word(thing + LOCK_AT)
-        (value,) = self._objects.words("I", word)
-        return _Lock(thing, kind, f"futex:{pid}:{word:#x}", value == 0, owner if value == 0 else 0)
-
     def _use(
-        self, tid: int, lock: _Lock, *, holds: bool, frame: FrameInMemory | None = None, depth: int | None = None
+        self, tid: int, lock: Lock, *, holds: bool, frame: FrameInMemory | None = None, depth: int | None = None
     ) -> LockUse:
         name = frame.code.name if frame else None
         return LockUse(

@@ -30,8 +30,8 @@ BASE, LIST_ITEMS = 256, 24
 NEXT, CLASS_DICT = 224, 264
 """PyTypeObject.tp_iternext, tp_dict."""
 
-METHOD, FUNCTION_AT, NAME_AT = b"method", 16, 32
-"""The type of a bound method; PyMethodObject.im_func; PyFunctionObject.func_name."""
+METHOD, FUNCTION_AT, NAME_AT, CODE_AT = b"method", 16, 32, 48
+"""The type of a bound method; PyMethodObject.im_func; PyFunctionObject.func_name and func_code."""
 
 NEGATIVE = 2
 """The lowest bits of the `lv_tag` of a negative number, from 3.12 on."""

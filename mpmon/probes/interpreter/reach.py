@@ -18,6 +18,7 @@ from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import (
     CLASS_DICT,
+    CODE_AT,
     HEAP_TYPE,
     MOST_KEYS,
     TAGS,
@@ -65,8 +66,8 @@ WRAPPERS = {
 BUILTIN, OWNER_AT = b"builtin_function_or_method", 24
 """A function written in C, and PyCFunctionObject.m_self: what it is a method of, or its module."""
 
-GLOBALS_AT, CODE_AT, MORE_AT = 16, 48, (56, 64, 72)
-"""PyFunctionObject: the names of its module, its code, and its defaults and closure (cpython/funcobject.h)."""
+GLOBALS_AT, MORE_AT = 16, (56, 64, 72)
+"""PyFunctionObject: the names of its module, and its defaults and closure (cpython/funcobject.h)."""
 
 BASES_AT = 336
 """PyTypeObject.tp_bases."""

@@ -1,0 +1,154 @@
+"""The locks of `threading` in one process, and which of them a call holds.
+
+A call holds a lock from the moment that it enters a `with` block until the block ends; the block's object is the lock itself, or
+leads to it: the generator under `contextlib.contextmanager` that is in such a block while it is suspended, an `ExitStack` with
+what it was given, or an object of a program's own whose `__exit__` releases a lock. Who calls `acquire()` by hand leaves no such
+mark: then only a call that names `acquire` and `release`, is in a `try` block and leads to the lock may hold it.
+
+Sources: Modules/_threadmodule.c, Modules/_collectionsmodule.c and Lib/contextlib.py of CPython 3.10 to 3.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mpmon.probes.interpreter.blocks import BOUND_TO, Blocks, Owner
+from mpmon.probes.interpreter.frames import FrameInMemory
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.reachable import CELL_AT
+
+LOCKS = {b"_thread.lock": "Lock", b"_thread.RLock": "RLock", b"_thread.LockType": "Lock"}
+"""Types of Modules/_threadmodule.c, and their names in the standard library."""
+
+LOCK_AT, OWNER_AT = 16, 24
+"""Fields of `lockobject` and `rlockobject`: the lock, and the ident of the owning thread."""
+
+TAKES = "acquire"
+"""The name looked up by functions that take locks by hand."""
+
+RELEASES = "release"
+"""The name looked up by functions that release locks by hand."""
+
+STACKS = frozenset({b"ExitStack"})
+
+LENGTH_AT, FIRST_BLOCK_AT, FIRST_AT = 16, 24, 40
+"""Fields of `dequeobject`: the number of items, the first block of them, and where in it the first item is."""
+
+ITEMS_AT, ITEMS = 8, 64
+"""Of a block: where its items begin, and how many there is room for."""
+
+DEEPEST = 4
+"""Most blocks inside of each other that are followed."""
+
+FAR = 2
+"""Attributes of attributes: how far away from what a function names a lock may be."""
+
+MOST_VARIABLES = 64
+
+CELL = b"cell"
+"""The type of what a variable of nested functions is bound to."""
+
+
+class Lock(msgspec.Struct):
+    """One lock object."""
+
+    address: int
+    kind: str
+    id: str
+    locked: bool
+    owner: int
+    """Ident of the thread that owns an RLock, else 0."""
+
+
+class Locks:
+    """The locks of one process."""
+
+    def __init__(self, objects: Objects, layout: Layout, blocks: Blocks, pid: int) -> None:
+        self._objects = objects
+        self._layout = layout
+        self._blocks = blocks
+        self._pid = pid
+
+    def of(self, thing: int) -> Iterator[Lock]:
+        """The lock that an object is, or, for a condition, has. Raises `Torn`."""
+        found = self._objects.kind(thing)
+        if kind := LOCKS.get(found):
+            yield self._read(thing, kind)
+        elif found == b"Condition":
+            inner = self._objects.attribute(thing, b"_lock")
+            kind = LOCKS.get(self._objects.kind(inner)) if inner else None
+            if inner and kind:
+                yield msgspec.structs.replace(self._read(inner, kind), kind="Condition")
+
+    def operand(self, value: int) -> Iterator[Lock]:
+        """The lock of an object on the value stack, perhaps a bound method of it. Raises `Torn`."""
+        bound = self._objects.kind(value) in (b"builtin_function_or_method", b"method")
+        yield from self.of(self._objects.word(value + BOUND_TO) if bound else value)
+
+    def held_in(self, frame: FrameInMemory) -> Iterator[tuple[Lock, bool]]:
+        """The locks in whose blocks a call is, and whether a block is the lock's own: a program's `__exit__` may find a lock that
+        is no longer held. Raises `Torn`.
+        """
+        return self._of_blocks(self._blocks.kept(frame), DEEPEST)
+
+    def _of_blocks(self, owners: Iterable[Owner], deep: int) -> Iterator[tuple[Lock, bool]]:
+        for owner in owners if deep else ():
+            yield from ((lock, True) for lock in self.of(owner.object))
+            if made := self._blocks.generator(owner.object):
+                yield from self._of_blocks(self._blocks.kept(made), deep - 1)
+            elif self._objects.kind(owner.object) in STACKS:
+                yield from self._of_blocks(self._entered(owner.object), deep - 1)
+            elif (names := self._blocks.names_of(owner)) and RELEASES in names and TAKES not in names:
+                yield from ((lock, False) for lock in self._named((owner.object,), names))
+
+    def _entered(self, stack: int) -> Iterator[Owner]:
+        """What an `ExitStack` has entered: pairs of a flag and a bound `__exit__`. Raises `Torn`."""
+        callbacks = self._objects.attribute(stack, b"_exit_callbacks")
+        for pair in self._items(callbacks) if callbacks else ():
+            items = self._objects.items(pair)
+            if len(items) == 2 and (owner := self._blocks.exited(items[1], 0)):
+                yield owner
+
+    def _items(self, deque: int) -> tuple[int, ...]:
+        """The items of a deque's first block. Raises `Torn`."""
+        if self._objects.kind(deque) != b"collections.deque":
+            return ()
+        length, block = self._objects.word(deque + LENGTH_AT), self._objects.word(deque + FIRST_BLOCK_AT)
+        first = self._objects.word(deque + FIRST_AT)
+        count = min(length, ITEMS - first) if first < ITEMS else 0
+        return self._objects.words(f"{count}Q", block + ITEMS_AT + 8 * first) if count > 0 else ()
+
+    def may_be_taken_in(self, frame: FrameInMemory, lock: Lock) -> bool:
+        """Whether a call takes and releases locks by hand, is in a `try` block, and leads to this one. Raises `Torn`."""
+        names = frame.names
+        if not {TAKES, RELEASES} <= names or not frame.in_try:
+            return False
+        things = (*frame.variables()[:MOST_VARIABLES], *frame.looked_up())
+        return any(found.address == lock.address for found in self._named(map(self._unwrapped, things), names))
+
+    def _unwrapped(self, thing: int) -> int:
+        return self._objects.word(thing + CELL_AT) if self._objects.kind(thing) == CELL else thing
+
+    def _named(self, things: Iterable[int], names: frozenset[str]) -> Iterator[Lock]:
+        """The locks among these objects and their attributes with these names. Raises `Torn`."""
+        wanted = frozenset(name.encode() for name in names)
+        reached = dict.fromkeys(thing for thing in things if self._objects.kind(thing))
+        for _ in range(FAR + 1):
+            for thing in reached:
+                yield from self.of(thing)
+            reached = dict.fromkeys(
+                value for thing in reached for value in self._objects.attributes(thing, wanted).values()
+            )
+
+    def _read(self, thing: int, kind: str) -> Lock:
+        owner = self._objects.word(thing + OWNER_AT) if kind == "RLock" else 0
+        pid = self._pid
+        if not self._layout.lock_word:
+            locked = bool(self._objects.read(thing + LOCK_AT, 1)[0] & 1)
+            return Lock(thing, kind, f"lock:{pid}:{thing + LOCK_AT:#x}", locked, owner if locked else 0)
+        word = self._objects.word(thing + LOCK_AT)
+        (value,) = self._objects.words("I", word)
+        return Lock(thing, kind, f"futex:{pid}:{word:#x}", value == 0, owner if value == 0 else 0)
