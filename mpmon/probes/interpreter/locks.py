@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -290,20 +289,21 @@ class _Inside:
         for lock in {
             lock.id: lock for lock in self._wanted.values() if lock.id not in held and not lock.owner
         }.values():
-            takers: dict[int, tuple[int, FrameInMemory]] = {}
-            for tid, frames in self._stacks.items():
-                self._try(partial(self._note_taker, lock, takers), tid, frames)
-            for tid, (depth, frame) in takers.items() if len(takers) == 1 else ():
-                row = self._use(tid, lock, holds=True, frame=frame, depth=depth)
-                self.locks.append(msgspec.structs.replace(row, exact=False))
+            with suppress(Torn):
+                takers = {
+                    tid: use for tid, frames in self._stacks.items() if (use := self._taken_in(lock, tid, frames))
+                }
+                self.locks.extend(takers.values() if len(takers) == 1 else ())
 
-    def _note_taker(
-        self, lock: Lock, takers: dict[int, tuple[int, FrameInMemory]], tid: int, frames: list[FrameInMemory]
-    ) -> None:
+    def _taken_in(self, lock: Lock, tid: int, frames: list[FrameInMemory]) -> LockUse | None:
+        """The innermost call that may have taken this lock by hand, besides the one that waits for it. Raises `Torn`."""
         waits = self._wanted.get(tid)
-        for depth, frame in enumerate(reversed(frames[1:] if waits and waits.id == lock.id else frames)):
+        calls = frames[1:] if waits and waits.id == lock.id else frames
+        for place, frame in enumerate(calls):
             if not is_standard(frame.code.file) and self._locks.may_be_taken_in(frame, lock):
-                takers[tid] = depth, frame
+                row = self._use(tid, lock, holds=True, frame=frame, depth=len(calls) - place - 1)
+                return msgspec.structs.replace(row, exact=False)
+        return None
 
     def _doubted(self, row: LockUse) -> LockUse:
         """A lock without an owner may have been released by a finished call, and taken by hand by another thread."""
