@@ -342,7 +342,9 @@ class JoinTarget(Row, frozen=True, kw_only=True):
     of the executor are in tasks, and others wait in its queue.
     """
     by_tid: Pid | None = None
-    """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
+    """The thread that has to end, or that runs the future's task, or in whose event loop it has to be completed; `None` where no
+    thread of this process does.
+    """
     queued_for: tuple[Pid, ...] = ()
     """Of a future whose task still waits in the queue of an executor, or that gets its result from such a one through
     coroutines: the threads of the executor, which alone can take it. Of a `task` as well.

@@ -151,6 +151,19 @@ def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Targ
     assert found.root_blockers == ((end,), (key(2),))[stronger]
 
 
+@pytest.mark.parametrize(
+    ("status", "of_sign", "is_blamed"), [(0, True, False), (0, False, True), (9, True, True), (None, True, True)]
+)
+def test_one_that_ended_by_right_owed_no_sign_to_two_that_wait_for_each_other(
+    status: int | None, *, of_sign: bool, is_blamed: bool
+) -> None:
+    ended = Exited(9, "ended", certain=False, status=status)
+    asks = msgspec.structs.replace(waits(2), edge=WaitEdge((key(1), ended), of_sign=of_sign))
+    found = closed(waits(1, 2), asks)
+    assert found is not None
+    assert found.root_blockers == ((ended,) if is_blamed else (key(1), key(2)))
+
+
 @pytest.mark.parametrize(("third", "blockers"), [(waits(3, 2), {2}), (leaf(3), {3})])
 def test_of_tasks_that_a_library_runs_one_that_waits_for_another_is_no_root_blocker(
     third: Node, blockers: set[int]

@@ -188,17 +188,25 @@ def test_a_subclass_of_process_has_the_name_of_its_process() -> None:
     assert not named(process(), child(), OWN_RUN, called("gauge"))[9].target_known
 
 
-def test_a_target_says_more_than_a_name() -> None:
+@pytest.mark.parametrize("given", ["Process-1", "ForkProcess-12", "SpawnProcess-1:3"])
+def test_a_target_says_more_than_a_name_that_multiprocessing_gives(given: str) -> None:
     frames = stack("main", "job.py:16 produce", *BOOTSTRAP, pid=9)
-    role = named(process(), child(), frames, called("Process-1"))[9]
-    assert role == Role(name="process produce", kind="process", parent=ROOT, target="produce", given="Process-1")
+    role = named(process(), child(), frames, called(given))[9]
+    assert role == Role(name="process produce", kind="process", parent=ROOT, target="produce", given=given)
     assert role.target_known
+
+
+@pytest.mark.parametrize("given", ["maker", "Process-one"])
+def test_a_name_that_the_program_gives_says_more_than_a_target(given: str) -> None:
+    frames = stack("main", "job.py:16 run", *BOOTSTRAP, pid=9)
+    role = named(process(), child(), frames, called(given))[9]
+    assert role == Role(name=f"process {given}", kind="process", parent=ROOT, target="run", given=given)
 
 
 def test_those_with_one_target_are_told_apart_by_their_names() -> None:
     rows = [row for pid in (9, 10) for row in (child(pid), stack("main", "job.py:16 produce", *BOOTSTRAP, pid=pid))]
-    roles = named(process(), *rows, called("Process-1", 9), called("maker", 10))
-    assert [roles[pid].name for pid in (9, 10)] == ["process produce (Process-1)", "process produce (maker)"]
+    roles = named(process(), *rows, called("Process-1", 9), called("Process-2", 10))
+    assert [roles[pid].name for pid in (9, 10)] == ["process produce (Process-1)", "process produce (Process-2)"]
 
 
 def test_a_zombie_has_it_too() -> None:
@@ -243,9 +251,9 @@ def test_a_name_once_seen_is_kept_and_gives_way_to_what_says_more() -> None:
     before = named(process(), child(), OWN_RUN, called("what?"))
     assert named(process(), child(), OWN_RUN, known=before)[9].name == "process what?"
     target = stack("main", "job.py:16 produce", *BOOTSTRAP, pid=9)
-    now = named(process(), child(), target, called("what?"), known=before)
+    now = named(process(), child(), target, called("Process-1"), known=before)
     assert now[9].name == "process produce"
-    assert named(process(), child(), OWN_RUN, called("what?"), known=now)[9].name == "process produce"
+    assert named(process(), child(), OWN_RUN, called("Process-1"), known=now)[9].name == "process produce"
 
 
 def test_a_question_mark_gives_way_to_any_name() -> None:

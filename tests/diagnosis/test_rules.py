@@ -74,16 +74,18 @@ def test_item_lost() -> None:
     assert {suspect.pid for suspect in found.findings[0].suspects} == {7, 8}
 
 
-def test_fork_thread() -> None:
+@pytest.mark.parametrize(("tid", "was_there"), [(6, True), (8, False)])
+def test_fork_thread(tid: int, *, was_there: bool) -> None:
+    """Its parent has a thread that was there when the worker was forked, or that came later."""
     waits_for_its_thread = worker(
         7, "lib/threading.py:327 Condition.wait", "lib/queue.py:171 Queue.get", "data.py:20 __getitem__",
         "torch/utils/data/_utils/worker.py:374 _worker_loop", "multiprocessing/popen_fork.py:71 Popen._launch",
         "multiprocessing/process.py:121 BaseProcess.start", "train.py:7 main", syscall="futex", waits_on="futex:7:0x7f00",
     )  # fmt: skip
-    prefetches = stack("prefetch", "lib/socket.py:718 SocketIO.readinto", "train.py:3 prefetch", tid=ROOT + 1)
+    prefetches = stack("prefetch", "lib/socket.py:718 SocketIO.readinto", "train.py:3 prefetch", tid=tid)
     found = job((*trainer(), prefetches), waits_for_its_thread)
     assert found.verdict is Verdict.HUNG, found.because
-    assert found.findings[0].cause == fork_thread.CAUSE
+    assert (found.findings[0].cause == fork_thread.CAUSE) is was_there
     assert [suspect.pid for suspect in found.findings[0].suspects] == [7]
 
 

@@ -515,6 +515,47 @@ def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str, progr
     assert awaited == dict.fromkeys(tids, ("future", None, tuple(tids)))
 
 
+ASKS_A_LOOP = """
+import asyncio, os, sys, threading
+async def never():
+    await asyncio.Event().wait()
+def ask(loop):
+    future = asyncio.run_coroutine_threadsafe(never(), loop)
+    os.write(1, b"%d\\n" % threading.get_native_id())
+    future.result()
+async def serve(chosen):
+    other = asyncio.new_event_loop()
+    threading.Thread(target=other.run_forever, daemon=True).start()
+    other.call_soon_threadsafe(lambda: os.write(1, b"%d\\n" % threading.get_native_id()))
+    asyncio.get_running_loop().call_later(0.1, ask, asyncio.get_running_loop() if chosen == "own" else other)
+    await never()
+asyncio.run(serve(sys.argv[1]))
+"""
+"""A callback of the main thread's loop waits for a coroutine in its own loop, where it never begins, or in another one."""
+
+
+@pytest.mark.parametrize("chosen", ["own", "other"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_loop_that_has_to_run_for_a_future(version: str, chosen: str) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on the path, under pyenv or under uv")
+    with subprocess.Popen([python, "-c", ASKS_A_LOOP, chosen], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            other, _ = (int(process.stdout.readline()) for _ in range(2))
+            expected = [("future", process.pid if chosen == "own" else other)]
+            found = look(
+                pid=process.pid,
+                until=lambda found: (
+                    [(row.kind, row.by_tid) for row in found.awaited if row.tid == process.pid] == expected
+                ),
+            )
+        finally:
+            process.kill()
+    assert not found.unknown
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception tables came with 3.11")
 def test_the_depth_of_handlers_is_what_dis_says() -> None:
     def nested(a: threading.Lock, b: threading.Lock) -> None:

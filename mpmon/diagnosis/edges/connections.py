@@ -152,22 +152,27 @@ def _have_accepted(job: JobState, item: KernelObject) -> set[int]:
 
 
 class _Accepted:
-    """The ends of accepted connections at servers of the job, by the address that their clients see."""
+    """The ends of the job's connections, by the address of each: those of one server's address were accepted by it."""
 
     def __init__(self, job: JobState) -> None:
         self.by_address: dict[str, list[str]] = {}
         for row in job.objects.values():
-            if row.peer and (far := (row.path or "").partition(" to ")[2]):
+            near, _, far = (row.path or "").partition(" to ")
+            if row.peer and far:
+                self.by_address.setdefault(near.rpartition(" ")[2], []).append(row.id)
                 self.by_address.setdefault(far, []).append(row.peer)
 
 
 def _has_only_inherited(job: JobState, pid: int, listener: str, accept: set[int]) -> bool:
     """None of the process's threads accepts, and it waits to be accepted by this listening socket itself, or has opened it for
-    its children, which accept, as gunicorn's arbiter does.
+    its children, which accept, as gunicorn's arbiter does, or none of its threads has run for a while, and others accepted.
     """
-    if any(listener in _waits_in(job, key) for key in job.threads(pid)):
+    threads = job.threads(pid)
+    if any(listener in _waits_in(job, key) for key in threads):
         return False
-    return _is_pending(job, (pid, pid), listener) or not accept.isdisjoint(job.children.get(pid, ()))
+    if _is_pending(job, (pid, pid), listener) or not accept.isdisjoint(job.children.get(pid, ())):
+        return True
+    return bool(accept) and all(job.motion(key) is Motion.NOT_SCHEDULED for key in threads)
 
 
 def _is_pending(job: JobState, key: ThreadKey, listener: str) -> bool:

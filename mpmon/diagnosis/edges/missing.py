@@ -97,8 +97,8 @@ def _in_native_barrier(job: JobState, key: ThreadKey) -> bool:
 
 
 def left_in_parent(job: JobState, key: ThreadKey) -> bool:
-    """The child of a fork has a single thread, apart from libraries' service threads, while its parent has a thread that
-    delivers the awaited result, or that is more than a service thread.
+    """The child of a fork has a single thread, apart from libraries' service threads, while its parent has one from before the
+    fork that delivers the awaited result, or that is more than a service thread.
     """
     siblings = (other for other in job.threads(key[0]) if other != key)
     if not job.is_forked(key[0]) or any(job.wait_state(other).kind is not Wait.SERVICE for other in siblings):
@@ -106,7 +106,8 @@ def left_in_parent(job: JobState, key: ThreadKey) -> bool:
     if deliverer_in_parent(job, key):
         return True
     parent = job.role(key[0]).parent
-    others = [other for other in job.threads(parent or 0) if other[0] != other[1]]
+    # The kernel gives out ids in ascending order: threads with a greater one than the child's came later.
+    others = [other for other in job.threads(parent or 0) if other[0] != other[1] < key[0]]
     return not all(job.wait_state(other).kind is Wait.SERVICE or _is_of_pool(job, other) for other in others)
 
 

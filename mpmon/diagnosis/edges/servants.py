@@ -102,12 +102,14 @@ def end_or_callback(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return _delivered(job, key) if of_pool and busy else end_or_output(job, key)
 
 
+_OWN_LOOP = "a result that only its own event loop could deliver"
+
+
 def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that runs the future's task; else busy workers of an executor; else another thread or its event loop."""
     if runner := job.awaited(key):
-        return WaitEdge(
-            (runner,), basis=Basis.MEMORY, words=f"the result of a task that {job.thread_words(runner)} runs"
-        )
+        words = _OWN_LOOP if runner == key else f"the result of a task that {job.thread_words(runner)} runs"
+        return WaitEdge((runner,), every=runner == key, basis=Basis.MEMORY, words=words)
     if edge := _queued_task(job, key):
         return edge
     stack = job.stacks.get(key)
@@ -117,7 +119,7 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if workers or executor_threads(job, key) or in_pool or _has_executor(job, key[0]):
         return pool_result(job, key)
     if in_call(stack, TURNS):
-        return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")
+        return WaitEdge((key,), every=True, words=_OWN_LOOP)
     return other_threads(job, key)
 
 

@@ -193,7 +193,11 @@ class Graph:
         if cycle := self._cycle(core, progressing, exact=True):
             return list(cycle), True
         if found := [end for end in ends if isinstance(end, Exited)]:
-            return list(dict.fromkeys(found)), False
+            # One that ended by right need not have owed a sign to those who wait for each other.
+            owes = [edge for edge in needs if not set(found).isdisjoint(edge.targets)]
+            by_right = all(end.status == 0 for end in found) and all(edge.of_sign for edge in owes)
+            cycle = self._cycle(core, progressing, exact=False) if by_right else []
+            return (list(cycle), True) if cycle else (list(dict.fromkeys(found)), False)
         if outside := [end for end in ends if isinstance(end, External)]:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -13,6 +14,17 @@ from mpmon.diagnosis.stacks.frames import bare, calls, is_machinery
 from mpmon.model import Frame, KnownChild
 
 PROCESS_FILE = "multiprocessing/process.py"
+
+
+_BY_ITSELF = re.compile(r"\w*Process-\d+(:\d+)*")
+"""The names that multiprocessing gives to processes which the program gives none: `Process-2`, `SpawnProcess-1:3`."""
+
+
+def shown_name(given: str | None, target: str) -> str:
+    """The name that the program gives a process; without one, its function, unless that is a library's own: `_run` tells less
+    than any name.
+    """
+    return given if given and (target.startswith("_") or not _BY_ITSELF.fullmatch(given)) else target
 
 
 def named_process(name: str, parent: int | None, rank: int | None = None) -> Role:

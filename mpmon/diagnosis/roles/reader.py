@@ -9,7 +9,7 @@ from functools import cached_property
 from mpmon.diagnosis import libraries
 from mpmon.diagnosis.libraries import LAUNCHERS, LAUNCHES, RANK_THREADS
 from mpmon.diagnosis.libraries.rows import HelperRow
-from mpmon.diagnosis.roles.names import PROCESS_FILE, named_process, target_of
+from mpmon.diagnosis.roles.names import PROCESS_FILE, named_process, shown_name, target_of
 from mpmon.diagnosis.roles.programs import SHELLS, called, is_python, program
 from mpmon.diagnosis.roles.role import MAIN, RANK, GivenNames, Role
 from mpmon.diagnosis.stacks.frames import bare, calls, own_frames
@@ -162,11 +162,9 @@ class Reader:
             return Role(name=MAIN, kind=MAIN, parent=self.parent)
         target = target_of(self.frames)
         if target:
-            # A library's own function, such as `_run`, tells less than the name that it gives the process.
-            shown = self.given if self.given and target.startswith("_") else target
+            name = f"process {shown_name(self.given, target)}"
             return Role(
-                name=f"process {shown}", kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target,
-                given=self.given,
+                name=name, kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target, given=self.given,
             )  # fmt: skip
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
             return self._child(mains)

@@ -5,7 +5,7 @@ leads to it: the generator under `contextlib.contextmanager` that is in such a b
 what it was given, or an object of a program's own whose `__exit__` releases a lock. Who calls `acquire()` by hand leaves no such
 mark: then only a call that names `acquire` and `release`, is in a `try` block and leads to the lock may hold it.
 
-Sources: Modules/_threadmodule.c, Modules/_collectionsmodule.c and Lib/contextlib.py of CPython 3.10 to 3.14.
+Sources: Modules/_threadmodule.c and Lib/contextlib.py of CPython 3.10 to 3.14.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from mpmon.probes.interpreter.blocks import BOUND_TO, Blocks, Owner
+from mpmon.probes.interpreter.deques import items_of
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import Objects
@@ -34,11 +35,8 @@ RELEASES = "release"
 
 STACKS = frozenset({b"ExitStack"})
 
-LENGTH_AT, FIRST_BLOCK_AT, FIRST_AT = 16, 24, 40
-"""Fields of `dequeobject`: the number of items, the first block of them, and where in it the first item is."""
-
-ITEMS_AT, ITEMS = 8, 64
-"""Of a block: where its items begin, and how many there is room for."""
+MOST_ENTERED = 64
+"""Most blocks of one `ExitStack`."""
 
 DEEPEST = 4
 """Most blocks inside of each other that are followed."""
@@ -107,19 +105,10 @@ class Locks:
     def _entered(self, stack: int) -> Iterator[Owner]:
         """What an `ExitStack` has entered: pairs of a flag and a bound `__exit__`. Raises `Torn`."""
         callbacks = self._objects.attribute(stack, b"_exit_callbacks")
-        for pair in self._items(callbacks) if callbacks else ():
+        for pair in items_of(self._objects, callbacks, MOST_ENTERED) if callbacks else ():
             items = self._objects.items(pair)
             if len(items) == 2 and (owner := self._blocks.exited(items[1], 0)):
                 yield owner
-
-    def _items(self, deque: int) -> tuple[int, ...]:
-        """The items of a deque's first block. Raises `Torn`."""
-        if self._objects.kind(deque) != b"collections.deque":
-            return ()
-        length, block = self._objects.word(deque + LENGTH_AT), self._objects.word(deque + FIRST_BLOCK_AT)
-        first = self._objects.word(deque + FIRST_AT)
-        count = min(length, ITEMS - first) if first < ITEMS else 0
-        return self._objects.words(f"{count}Q", block + ITEMS_AT + 8 * first) if count > 0 else ()
 
     def may_be_taken_in(self, frame: FrameInMemory, lock: Lock) -> bool:
         """Whether a call takes and releases locks by hand, is in a `try` block, and leads to this one. Raises `Torn`."""

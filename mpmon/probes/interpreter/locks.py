@@ -23,6 +23,7 @@ from mpmon.probes.interpreter.held import RELEASES, TAKES, Lock, Locks
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
+from mpmon.probes.interpreter.scheduled import loop_of
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT, repeats
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import PythonThread
@@ -159,6 +160,8 @@ class _Inside:
         self._stacks: dict[int, list[FrameInMemory]] = {}
         self._running: dict[int, int] = {}
         """Futures by address, with the thread that runs the task of each."""
+        self._loops: dict[int, int] = {}
+        """Event loops by address, with the thread that each runs in."""
         self._executors: dict[int, list[int]] = {}
         """Threads of executors, by the address of the queue they take tasks from."""
         self._queued: dict[int, frozenset[int]] = {}
@@ -382,9 +385,11 @@ class _Inside:
 
     def _note_task(self, tid: int, frames: list[FrameInMemory]) -> None:
         """Note the executor of this thread and the future it works for, from the frames of `_worker` and
-        `_WorkItem.run` (concurrent/futures/thread.py).
+        `_WorkItem.run` (concurrent/futures/thread.py), and the event loop that it is in.
         """
         for frame in frames:
+            if frame.code.name == "run_forever" and frame.code.file.endswith("asyncio/base_events.py"):
+                self._loops[frame.argument(0)] = tid
             if not frame.code.file.endswith("concurrent/futures/thread.py"):
                 continue
             if frame.code.name == "_worker" and (queue := frame.local("work_queue")):
@@ -414,14 +419,16 @@ class _Inside:
 
     def _future(self, tid: int, future: int) -> JoinTarget:
         """The thread that runs a future's task, or the threads whose queue holds it: the task of this future, or of one
-        that its result comes from.
+        that its result comes from; else the thread whose event loop has to run for it.
         """
-        for one in sources(self._objects, self._layout, future) if future else ():
+        chain = list(sources(self._objects, self._layout, future)) if future else []
+        for one in chain:
             runs = self._running.get(one)
             queued_for = () if runs else self._queued_for(one)
             if runs or queued_for:
                 return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
-        return JoinTarget(pid=self._tids.pid, tid=tid, kind="future")
+        looping = loop_of(self._objects, chain, self._loops)
+        return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=looping)
 
     def _note_full_executors(self) -> None:
         """Note the sleeping threads of executors whose threads are all in tasks while others wait in the queue."""
