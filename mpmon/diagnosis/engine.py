@@ -150,7 +150,7 @@ def _dead_words(job: JobState) -> str:
     """The zombies of a living job about which nothing else is known, in words."""
     if not job.zombies or not job.is_alive(job.snapshot.root_pid):
         return ""
-    names = [f"{job.role(pid).name} (pid {pid}) {did(death(job, pid).how)}" for pid in job.zombies]
+    names = [f"{job.full_name(pid)} {did(death(job, pid).how)}" for pid in job.zombies]
     return f"; still visible: {several(names)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from mpmon.session.watch import ReplayWatch
 from tests.hangs.expected import Expected, cases, read_expected
 
 CASES = cases()
+TWICE = re.compile(r"(\(pid [0-9]+\)) \1")
+"""A name that is told apart by its pid already, and is given it once more."""
+
 CALM = [case for case in CASES if not read_expected(case).hangs]
 
 
@@ -33,6 +37,7 @@ def test_recorded_case(case: Path) -> None:
     check_suspects(finding, expected)
     check_lines(finding, expected)
     check_roles(finding, expected)
+    assert not TWICE.search(finding.summary)
 
 
 @pytest.mark.parametrize("case", CALM, ids=lambda case: case.name)

@@ -78,8 +78,9 @@ def test_a_loader_worker_inherits_the_rank_and_is_none() -> None:
     helper = process(
         13, parent=11, name="ffmpeg", cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg", environment={"RANK": "5"}
     )
-    assert names(process(), rank, worker, helper)[12] == "dataloader worker 0"
-    assert names(process(), rank, worker, helper)[13] == "subprocess ffmpeg"
+    decoder = process(14, parent=12, cmdline=("python", "decode.py"), environment={"RANK": "5"})
+    found = names(process(), rank, worker, helper, decoder)
+    assert [found[pid] for pid in (12, 13, 14)] == ["dataloader worker 0", "subprocess ffmpeg", "subprocess decode.py"]
 
 
 def test_mp_spawn_has_the_rank_in_its_wrapper() -> None:

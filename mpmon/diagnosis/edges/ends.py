@@ -75,7 +75,7 @@ def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # Another thread, or a handler, may start a child.
     alone = len(job.threads(key[0])) == 1 and not job.may_be_called(key[0]) and not job.processes[key[0]].catches_term
     if anyone and alone and alive and all(job.role(pid).kind in LASTING for pid in alive):
-        names = several([f"{job.role(pid).name} (pid {pid})" for pid in alive])
+        names = several([f"{job.full_name(pid)}" for pid in alive])
         why = f"the only child left is {names}, which ends when its parent does"
         nobody = NoReleaser(why, (key[0],), Absent.OWN_LIFE)
         return WaitEdge((nobody,), of_end=True, words="a child to exit", evidence=why)

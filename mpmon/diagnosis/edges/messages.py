@@ -165,7 +165,7 @@ def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: s
     if not ends or not all(_never_acts(job, end) for end in ends):
         return None
     pids = tuple(dict.fromkeys(pid for pid, _ in ends))
-    names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
+    names = several([f"{job.full_name(pid)}" for pid in pids])
     why = f"no thread of {names} is left that could: the main thread stays for ever in a loop that only sleeps and reports"
     return WaitEdge((NoReleaser(why, pids, Absent.THREAD_ENDED),), words=words, evidence=evidence or why)
 
@@ -189,7 +189,7 @@ def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers:
     if not all(job.motion(end) is Motion.POLLING and pause_s(job.blocked.get(end)) is not None for end in ends):
         return None
     heirs = tuple(pid for pid, _ in ends)
-    names = several([f"{job.role(pid).name} (pid {pid})" for pid in heirs])
+    names = several([f"{job.full_name(pid)}" for pid in heirs])
     why = f"only {names} {'has' if len(heirs) == 1 else 'have'} the other end of its standard input, since the fork"
     words = job.wait_state(key).words
     return WaitEdge((NoReleaser(why, heirs, Absent.INHERITED),), words=words, evidence=why)

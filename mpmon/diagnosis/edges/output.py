@@ -25,7 +25,7 @@ def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # A process with the pipe may merely forward another's output or wait for its end, so all of them must be at rest.
     if has_mail(job, key) or not all(_rests(job, pid) for pid in job.processes if _is_left(job, pid)):
         return None
-    names = several([f"{job.role(pid).name} (pid {pid})" for pid in left])
+    names = several([f"{job.full_name(pid)}" for pid in left])
     why = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
     # Of a program that is not Python nothing can be told but that it runs: the line to look at is the reader's.
     ours = tuple(pid for pid in left if job.has_frames(pid))

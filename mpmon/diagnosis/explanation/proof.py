@@ -53,7 +53,7 @@ def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
 
 
 def _name(job: JobState, key: ThreadKey) -> str:
-    role = f"{job.role(key[0]).name} (pid {key[0]})"
+    role = f"{job.full_name(key[0])}"
     return role if key[0] == key[1] else f"{job.thread_words(key)} of {role}"
 
 

@@ -38,7 +38,7 @@ def hidden(stuck: StuckSet) -> tuple[str, Match] | None:
         return None
     pid = stuck.root[0]
     return "main-stuck" if stuck.is_goal else "worker-stuck", Match(
-        summary=f"{stuck.role()} (pid {pid}) has not run for {stuck.for_how_long()}, and its current call "
+        summary=f"{stuck.job.full_name(pid)} has not run for {stuck.for_how_long()}, and its current call "
         "cannot be read (no permission)",
         evidence=(f"the counters of /proc/{pid}/schedstat do not change", *stuck.edge_evidence()),
         advice=(f"Give mpmon permission to read it: `mpmon doctor {pid}` tells how.",),

@@ -229,7 +229,7 @@ class Gpus:
         )
         unnumbered = [pid for pid in pids if not (role := self._tables.role(pid)).is_rank or role.rank is None]
         ranks = [f"rank{'s' if len(numbers) > 1 else ''} {runs(numbers)}"] if numbers else []
-        return several([*ranks, *(f"{self._tables.role(pid).name} (pid {pid})" for pid in unnumbered)])
+        return several([*ranks, *(f"{self._tables.full_name(pid)}" for pid in unnumbered)])
 
     def environment(self, pid: int) -> str:
         """What its environment says of devices, to be appended: `; LOCAL_RANK=1, CUDA_VISIBLE_DEVICES is not set`."""

@@ -117,7 +117,7 @@ def _left(job: JobState, orphans: list[_Orphan], unowned: list[Gpu]) -> Remark:
     pids = tuple(orphan.process.pid for orphan in orphans)
     uuids = [row.gpu_uuid for orphan in orphans for row in orphan.rows] + [gpu.uuid for gpu in unowned]
     have, keep, them = ("has", "keeps", "it") if len(orphans) == 1 else ("have", "keep", "them")
-    names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
+    names = several([f"{job.full_name(pid)}" for pid in pids])
     return Remark(
         topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(uuids)),
         summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(job, uuids)}",

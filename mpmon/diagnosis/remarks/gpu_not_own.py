@@ -83,4 +83,4 @@ def _lines(job: JobState, head: int) -> str:
         f"{size(share.memory_bytes) if share.memory_bytes is not None else 'a context'} on {job.gpus.name(share.device)}"
         for share in job.gpus.use[head]
     ]
-    return f"{job.role(head).name} (pid {head}): {', '.join(shares)}{job.gpus.environment(head)}"
+    return f"{job.full_name(head)}: {', '.join(shares)}{job.gpus.environment(head)}"

@@ -55,4 +55,4 @@ def _count(job: JobState) -> Iterator[str]:
 def _line(job: JobState, rank: int, device: Device) -> str:
     share = next(share for share in job.gpus.use[rank] if share.device == device)
     held = f": {size(share.memory_bytes)}" if share.memory_bytes is not None else ""
-    return f"{job.role(rank).name} (pid {rank}){held}{job.gpus.environment(rank)}"
+    return f"{job.full_name(rank)}{held}{job.gpus.environment(rank)}"

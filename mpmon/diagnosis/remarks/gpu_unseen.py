@@ -36,7 +36,7 @@ def remarks(job: JobState) -> Iterator[Remark]:
         topic=TOPIC, pids=tuple(pids), gpu_uuids=tuple(gpu.uuid for gpu in empty),
         summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, but the driver "
         "lists no process there: which process of the job is on which GPU is not known",
-        evidence=(f"{job.role(pids[0]).name} (pid {pids[0]}) has {file} open (/proc/{pids[0]}/fd)",),
+        evidence=(f"{job.full_name(pids[0])} has {file} open (/proc/{pids[0]}/fd)",),
         advice=("Run mpmon on the host, or give the container the host's pids: docker run --pid=host, hostPID: true.",),
     )  # fmt: skip
 

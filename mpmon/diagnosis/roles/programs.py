@@ -58,8 +58,8 @@ def program(process: Process) -> str:
 
 
 def called(process: Process) -> str:
-    """A program's name for people: the script or module that a Python runs, the title that a process has set (in place of
-    its arguments, as setproctitle does), the file of any other program; empty if the command line does not show it.
+    """A program's name for people: the script or module that a Python runs, `python -c` for code on its command line, the title
+    that a process has set (in place of its arguments, as setproctitle does), the file of any other program.
     """
     first, *words = process.cmdline or (process.name,)
     if is_python(process) and not words and "python" not in first:
@@ -69,9 +69,11 @@ def called(process: Process) -> str:
     for at, word in enumerate(words):
         if word == "-m":
             return printable("".join(words[at + 1 : at + 2]))
-        if word == "-c" or not word.startswith("-"):
-            return "" if word == "-c" else printable(word.rpartition("/")[2])
-    return ""
+        if word == "-c":
+            return printable(f"{program(process)} -c")
+        if not word.startswith("-"):
+            return printable(word.rpartition("/")[2])
+    return printable(program(process))
 
 
 def printable(name: str) -> str:

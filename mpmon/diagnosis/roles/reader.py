@@ -133,7 +133,8 @@ class Reader:
         # The environment of a forked process is that of the program it comes from, which may have ended.
         own = environment if not self.process.forked else {}
         number = _integer(own, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-        if number is not None and not (inherited and inherited.is_rank) and self._python():
+        # A rank's loader worker and the programs that either starts inherit its environment.
+        if number is not None and not (inherited and inherited.rank is not None) and self._python():
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, ("_wrap",))
         index = numeral((wrapper.known or {}).get("i", "")) if wrapper else None

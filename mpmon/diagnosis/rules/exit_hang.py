@@ -64,7 +64,7 @@ def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) or stuck.root is None or exiting != stuck.goal:
         return None
     return Match(
-        summary=f"{stuck.job.role(exiting[0]).name} is done but cannot exit: its child {stuck.role()} (pid {stuck.root[0]}) "
+        summary=f"{stuck.job.role(exiting[0]).name} is done but cannot exit: its child {stuck.job.full_name(stuck.root[0])} "
         f"has been {stuck.has_been()}",
         evidence=("MainThread is in multiprocessing's exit function, which joins non-daemon children",),
         advice=("End the child before the script ends, or start it with daemon=True.",),

@@ -90,7 +90,7 @@ def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _owed(stuck: StuckSet, owes: Balance) -> str:
     return (
-        f"by item counts {stuck.job.role(owes.pid).name} (pid {owes.pid}) took {owes.taken} items and put {owes.put}, "
+        f"by item counts {stuck.job.full_name(owes.pid)} took {owes.taken} items and put {owes.put}, "
         "and every other process put at least as many as it took, or normally produces far fewer than it consumes"
     )
 

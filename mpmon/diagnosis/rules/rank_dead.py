@@ -56,7 +56,7 @@ def _polls_after_crash(stuck: StuckSet) -> Match | None:
     crashed = [pid for pid in crashed_relatives(stuck.job, root[0]) if pid in siblings]
     if not crashed:
         return None
-    names = several([f"{stuck.job.role(pid).name} (pid {pid})" for pid in crashed])
+    names = several([f"{stuck.job.full_name(pid)}" for pid in crashed])
     return Match(
         summary=f"{names} {did(suspect(stuck.job, crashed[0]).end or 'ended')}, and {stuck.role()} has been "
         f"{stuck.has_been()}, probably for something that it left behind or did not deliver",

@@ -45,9 +45,7 @@ def _other_address(stuck: StuckSet, found: Meeting) -> Match:
     return Match(
         summary=f"{stuck.job.they(found.odd, 'look')} for the others at "
         f"{found.addresses[found.odd[0]]}, the other ranks at {right}",
-        evidence=tuple(
-            f"{stuck.job.role(pid).name} (pid {pid}): {address}" for (pid, _), address in found.addresses.items()
-        ),
+        evidence=tuple(f"{stuck.job.full_name(pid)}: {address}" for (pid, _), address in found.addresses.items()),
         advice=("Give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.",),
         certainty=Certainty.LIKELY,
     )
@@ -80,7 +78,7 @@ def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
 def _environment(stuck: StuckSet, pid: int) -> str:
     kept = stuck.job.processes[pid].environment or {}
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return f"{stuck.job.role(pid).name} (pid {pid}): " + (
+    return f"{stuck.job.full_name(pid)}: " + (
         " ".join(f"{n}={kept[n]}" for n in names if n in kept) or "no environment"
     )
 

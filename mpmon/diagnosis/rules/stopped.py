@@ -27,7 +27,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     pid, how = held[0], _how(stuck, held)
     return Match(
-        summary=f"{stuck.job.role(pid).name} (pid {pid}) is {how.words}",
+        summary=f"{stuck.job.full_name(pid)} is {how.words}",
         evidence=(f"/proc/{pid}/stat: state {stuck.job.processes[pid].state}", *how.evidence),
         advice=how.advice,
         certainty=Certainty.PROVED,

@@ -39,7 +39,7 @@ def match(stuck: StuckSet) -> Match | None:
     if loss(stuck) is not Loss.WORK:
         return None
     pids = [gone.pid for gone in stuck.gone]
-    names = several([f"{stuck.job.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in stuck.gone])
+    names = several([f"{stuck.job.full_name(gone.pid)} {did(gone.how)}" for gone in stuck.gone])
     return Match(
         summary=f"{names}, and {stuck.who_waits() or f'{stuck.role()} is {stuck.doing()}'}",
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
@@ -52,7 +52,7 @@ def _beside_others(stuck: StuckSet) -> Match | None:
     pids = crashed_mates(stuck)
     if not pids:
         return None
-    names = several([f"{stuck.job.role(pid).name} (pid {pid}) {did(death(stuck.job, pid).how)}" for pid in pids])
+    names = several([f"{stuck.job.full_name(pid)} {did(death(stuck.job, pid).how)}" for pid in pids])
     steps = [f"{stuck.job.name(key[0])} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
     return Match(
         summary=f"{names}, and its work was probably lost with it: the remaining processes wait for each other, "
@@ -70,7 +70,7 @@ def _polled_for(stuck: StuckSet) -> Match | None:
     pids = polled_for(stuck)
     if not pids:
         return None
-    names = several([f"{stuck.job.role(pid).name} (pid {pid}) {did(death(stuck.job, pid).how)}" for pid in pids])
+    names = several([f"{stuck.job.full_name(pid)} {did(death(stuck.job, pid).how)}" for pid in pids])
     return Match(
         summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that it did not deliver",
         evidence=evidence_of(stuck.job, pids),

@@ -104,7 +104,11 @@ class ProcessIndex:
     def name(self, pid: int) -> str:
         """The name of a process in a sentence: that of its role, and its pid where another one is called the same."""
         name = self.role(pid).name
-        return f"{name} (pid {pid})" if name in self._namesakes else name
+        return self.full_name(pid) if name in self._namesakes else name
+
+    def full_name(self, pid: int) -> str:
+        """The name of a process and its pid, whether another one is called the same or not."""
+        return f"{self.role(pid).name} (pid {pid})"
 
     @cached_property
     def _namesakes(self) -> frozenset[str]:
