@@ -478,6 +478,8 @@ class Stack(Row, frozen=True, kw_only=True):
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.
     """
+    matching: int | None = None
+    """With `contents`: characters of the text that its innermost call matches with a regular expression, if it does."""
     wrote: int | None = None
     """With `contents`: bytes that the thread has handed to write(2) and the like since it began."""
     read: int | None = None

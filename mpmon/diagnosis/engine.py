@@ -189,5 +189,5 @@ def _waiting_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
         edge = graph.node(goal).edge
         return f"{words} for {edge.words}" if edge and edge.words else words
     other = f"its {job.thread_words(helper)}" if helper[0] == goal[0] else job.role(helper[0]).name
-    moves = job.motion(helper) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
+    moves = job.motion(helper) is Motion.PROGRESSING
     return f"{words} for {other}, which is {'making progress: ' if moves else ''}{doing(job, helper)}"

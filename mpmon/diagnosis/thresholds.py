@@ -45,6 +45,15 @@ STOPS_AGAIN = 2
 limits its share of a CPU, such as cpulimit, keeps its rhythm. Recordings: none.
 """
 
+SHORT_TEXT = 1024
+"""Most characters of a text that a regular expression is matched against which make a long match one that backtracks without
+end: a step takes some ten nanoseconds, so time that grows with the cube of such a text stays below a few seconds.
+Recordings: none, as those of before do not tell.
+"""
+
+MATCHES_SEEN = 3
+"""Readings of the same match. Recordings: none, for the same reason."""
+
 SETTLED_S = 8.0
 """A finding needs no further samples once its suspects have stood still this many seconds: it decides when `mpmon show`
 answers, not what. Recordings: none changes.

@@ -270,7 +270,7 @@ def _inside(stack: Stack, found: Findings) -> Stack:
     read, wrote = found.moved.get(tid, (None, None))
     return msgspec.structs.replace(
         stack, turns=found.turns.get(tid), contents=found.contents.get(tid), counts=found.counts.get(tid, ()),
-        turning=found.turning.get(tid, ()), read=read, wrote=wrote,
+        turning=found.turning.get(tid, ()), matching=found.matching.get(tid), read=read, wrote=wrote,
     )  # fmt: skip
 
 

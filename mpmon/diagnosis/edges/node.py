@@ -43,6 +43,7 @@ from mpmon.diagnosis.edges.threads import gil_edge, gil_owner, kept_by_gil, othe
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
+from mpmon.diagnosis.progress.loop_progress import matches_short_text
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
@@ -289,7 +290,8 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is None and not starves_others(job, key):
         # Top-level code may compute as long as it likes, unless it loops without progress.
-        endless = reads_for_ever(job, key[0]) or (goes_round(job, key) and keeps_waiting(job, key))
+        endless = reads_for_ever(job, key[0]) or matches_short_text(job.stacks.get(key))
+        endless = endless or (goes_round(job, key) and keeps_waiting(job, key))
         return Status.LEAF if endless else Status.LIVE
     return Status.LEAF
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
+from mpmon.diagnosis.progress.loop_progress import matches_short_text
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import bare, calls, has
 from mpmon.diagnosis.stacks.waits import Wait, opens_pipe
 from mpmon.diagnosis.state.job_state import JobState
@@ -64,6 +66,18 @@ def fork_after_cuda(job: JobState, finding: Finding) -> str | None:
             how = _start(job, suspect.pid)
             return f"{job.role(parent).name} has CUDA initialised, which a forked child cannot use: {how}."
     return None
+
+
+def backtracking(job: JobState, finding: Finding) -> str | None:
+    """A suspect matches a regular expression against a short text for long."""
+    keys = ((suspect.pid, suspect.tid or suspect.pid) for suspect in finding.suspects)
+    found = any(job.motion(key) is Motion.BUSY_LOOP and matches_short_text(job.stacks.get(key)) for key in keys)
+    return (
+        "The pattern has repeats inside of repeats, which can divide a text that does not match in ever more ways: let each "
+        "part match in one way only, or make a repeat possessive (from Python 3.11 on, x++ instead of x+)."
+        if found
+        else None
+    )
 
 
 def more_workers_than_cpus(job: JobState, finding: Finding) -> str | None:
@@ -187,6 +201,7 @@ def _receivers(job: JobState, finding: Finding) -> set[int]:
 
 ADVICE: tuple[Advice, ...] = (
     main_guard,
+    backtracking,
     fork_after_cuda,
     fork_after_threads,
     items_of_the_feeder,

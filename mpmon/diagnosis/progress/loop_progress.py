@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise, takewhile
 from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.stacks.waits import context
 from mpmon.diagnosis.state.history import Sample
-from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
+from mpmon.diagnosis.thresholds import MATCHES_SEEN, ROUND_MOVES, ROUND_READINGS, ROUND_S, SHORT_TEXT, TORN_SHARE
 from mpmon.model import Frame, Stack
 
 NOT_KNOWN = -1
@@ -123,6 +123,22 @@ def stays_in_native(stacks: Sequence[Stack]) -> bool:
     """
     pictures = {tuple(map(_picture, stack.frames)) for stack in stacks}
     return len(pictures) == 1 and not any(stack.turning for stack in stacks)
+
+
+def backtracks(stacks: Sequence[Stack]) -> bool:
+    """The thread stays in one match of a regular expression against a short text: only a pattern whose repeats can divide the
+    text among them in ever more ways takes as long as that.
+    """
+    read = [stack for stack in stacks if stack.contents is not None]
+    lengths = {stack.matching for stack in read}
+    return (
+        len(read) >= MATCHES_SEEN and len(lengths) == 1 and all(map(matches_short_text, read)) and stays_in_native(read)
+    )
+
+
+def matches_short_text(stack: Stack | None) -> bool:
+    """The thread was read in a match of a regular expression that should have taken next to no time."""
+    return stack is not None and stack.matching is not None and stack.matching <= SHORT_TEXT
 
 
 def _is_idle(stacks: list[Stack]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from itertools import pairwise
 
-from mpmon.diagnosis.progress.loop_progress import has_news, round_since, stays_in_native
+from mpmon.diagnosis.progress.loop_progress import backtracks, has_news, round_since, stays_in_native
 from mpmon.diagnosis.progress.news import brings_news
 from mpmon.diagnosis.stacks.frames import inner_machinery, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
@@ -97,6 +97,8 @@ def _computes(samples: list[Sample]) -> bool:
     or a range that advances, or one whose variables keep getting new values. In an endless loop they stay, or come again.
     """
     stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
+    if backtracks(stacks):
+        return False
     entry = _entry(stacks[-1])
     if entry is None:
         # Code of the program's own, or a library in it: what it leads to changes, though it is seen at the same lines.

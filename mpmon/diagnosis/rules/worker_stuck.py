@@ -38,12 +38,17 @@ def match(stuck: StuckSet) -> Match | None:
     )
 
 
-def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, str]:
+def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, ...]:
     of_loader = stuck.kind() == LOADER_WORKER
-    return (
+    look = (
         "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
         if of_loader
-        else "Look at that line.",
+        else "Look at that line."
+    )
+    if spins and stuck.backtracks:
+        return (look,)
+    return (
+        look,
         "Bound the loop: it never finds what it looks for."
         if spins
         else "Give what it calls a timeout"

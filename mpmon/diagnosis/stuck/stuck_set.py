@@ -14,6 +14,7 @@ from mpmon.diagnosis.graph import Closed, Exited, External, Graph, NoReleaser, S
 from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.activity import reads_for_ever, was_fed
+from mpmon.diagnosis.progress.loop_progress import matches_short_text
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import interrupted
 from mpmon.diagnosis.stacks.natives import NativeFact
@@ -266,6 +267,11 @@ class StuckSet:
         """The same with its age: `asleep for 10 s in download() at job.py:23`."""
         return doing(self.job, self.root or self.goal, self.for_how_long())
 
+    @property
+    def backtracks(self) -> bool:
+        """The root is in a match of a regular expression that does not end."""
+        return self.root is not None and matches_short_text(self.job.stacks.get(self.root))
+
     def burning(self) -> str:
         """The sentence for a root in a busy loop: what every sample found."""
         if self.root and reads_for_ever(self.job, self.root[0]):
@@ -273,6 +279,8 @@ class StuckSet:
                 f"{self.role()} reads again and again and gets nothing (syscr of /proc/{self.root[0]}/io grows, rchar does "
                 "not), and it has a pipe that nobody can write into any more: it is at the end of its input"
             )
+        if self.backtracks:
+            return f"{self.role()} is in one match of a regular expression at every look, and its text is short"
         if self.context():
             return f"{self.role()} is busy-looping in one call: nothing that its loops carry from turn to turn is new"
         return (
@@ -387,7 +395,9 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
     if wait_state.kind is Wait.STOPPED:
         return wait_state.words + at
     if motion is Motion.BUSY_LOOP:
-        busy = job.gpus.busy_with(key[0])
+        busy, stack = job.gpus.busy_with(key[0]), job.stacks.get(key)
+        if stack is not None and stack.matching is not None:
+            return f"matching a regular expression against {stack.matching} characters{at}"
         return f"busy-looping{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
     if motion is Motion.PROGRESSING and _has_moved_on(job, key):
         return f"running{at}"

@@ -20,6 +20,7 @@ from mpmon.probes.interpreter.executors import futures_in, has_tasks
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.held import RELEASES, TAKES, Lock, Locks
+from mpmon.probes.interpreter.matching import matched_in
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
@@ -72,6 +73,8 @@ class Findings(msgspec.Struct):
     """`Stack.counts` of the `looping`, by thread."""
     turning: Mapping[int, tuple[int, ...]] = {}
     """`Stack.turning` of the `looping`, by thread."""
+    matching: Mapping[int, int] = {}
+    """`Stack.matching` of the `looping`, by thread."""
     moved: Mapping[int, tuple[int, int]] = {}
     """`Stack.read` and `Stack.wrote` of the `looping`, by thread."""
 
@@ -99,7 +102,7 @@ def look_inside(
             inside.read()
             inside.note_entering(looping, sleepers)
             turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
-            counts = inside.counts
+            counts, matching = inside.counts, inside.matching(looping)
         ran = tids.ran()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -115,6 +118,7 @@ def look_inside(
         contents,
         counts,
         turning,
+        matching,
         {tid: counts for tid in looping if (counts := _moved(proc, pid, tid)) is not None},
     )
 
@@ -225,6 +229,16 @@ class _Inside:
     def turning(self, tids: Collection[int]) -> dict[int, tuple[int, ...]]:
         """Which calls of these threads are going round a loop at this moment; see `Stack.turning`."""
         return {tid: tuple(self._turning(self._stacks[tid][::-1])) for tid in tids if self._stacks.get(tid)}
+
+    def matching(self, tids: Collection[int]) -> dict[int, int]:
+        """The length of the text that these threads match with a regular expression; see `Stack.matching`."""
+        found: dict[int, int] = {}
+        for tid in tids:
+            with suppress(Torn):
+                frames = self._stacks.get(tid)
+                length = matched_in(self._objects, frames[0]) if frames else None
+                found |= {} if length is None else {tid: length}
+        return found
 
     def _turning(self, frames: list[FrameInMemory]) -> Iterator[int]:
         for place, frame in list(enumerate(frames))[-DEEP:]:
