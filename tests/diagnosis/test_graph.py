@@ -159,7 +159,7 @@ def test_one_that_ended_by_right_owed_no_sign_to_two_that_wait_for_each_other(
 ) -> None:
     ended = Exited(9, "ended", certain=False, status=status)
     asks = msgspec.structs.replace(waits(2), edge=WaitEdge((key(1), ended), of_sign=of_sign))
-    found = closed(waits(1, 2), asks)
+    found = closed(waits(1, 2, exact=True), asks)
     assert found is not None
     assert found.root_blockers == ((ended,) if is_blamed else (key(1), key(2)))
 

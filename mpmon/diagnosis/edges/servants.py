@@ -108,6 +108,9 @@ _OWN_LOOP = "a result that only its own event loop could deliver"
 def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that runs the future's task; else busy workers of an executor; else another thread or its event loop."""
     if runner := job.awaited(key):
+        # Who waits for the end of a service serves, too.
+        if runner != key and (job.wait_state(runner).idle or any(item.listens for item in job.waits_on(runner))):
+            return None
         words = _OWN_LOOP if runner == key else f"the result of a task that {job.thread_words(runner)} runs"
         return WaitEdge((runner,), every=runner == key, basis=Basis.MEMORY, words=words)
     if edge := _queued_task(job, key):

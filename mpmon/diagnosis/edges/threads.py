@@ -133,20 +133,26 @@ def thread_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     exact = len(targets) == 1 and all(use.exact for use in (*holders, *job.lock_waiters(lock)))
     # After a fork, a new thread may get the ident of a parent thread that was not copied.
     exact = exact and not (job.is_forked(key[0]) and holders[0].function is None)
-    exact = exact and not _may_be_released(job, key, holders[0])
+    movers = _may_release(job, key, holders[0])
     words, evidence = f"a lock held by {names}", _holding(job, holders[0])
-    return WaitEdge(targets, basis=Basis.MEMORY.when(exact), holder_known=True, words=words, evidence=evidence)
+    # Where the holder itself is only probable, one of those that move may have it.
+    probable = not any(use.exact for use in holders)
+    return WaitEdge(
+        (*targets, *movers) if probable else targets,
+        basis=Basis.MEMORY.when(exact and not movers), holder_known=True, words=words, evidence=evidence,
+    )  # fmt: skip
 
 
-def _may_be_released(job: JobState, key: ThreadKey, use: LockUse) -> bool:
-    """Another thread may yet release the lock: a `Lock` can be released by any thread, an `RLock` only by its owner. A thread
-    that is at work or asleep may still do so.
+def _may_release(job: JobState, key: ThreadKey, use: LockUse) -> tuple[ThreadKey, ...]:
+    """The other threads that may yet release the lock: a `Lock` can be released by any thread, an `RLock` only by its owner. A
+    thread that is at work or asleep may still do so.
     """
-    others = [other for other in job.others_at_work(key) if other != (use.pid, use.tid)]
-    return use.kind != "RLock" and any(
-        job.motion(other) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
-        or job.wait_state(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
+    others = (other for other in job.others_at_work(key) if other != (use.pid, use.tid) and use.kind != "RLock")
+    return tuple(
+        other
         for other in others
+        if job.motion(other) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
+        or job.wait_state(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
     )
 
 

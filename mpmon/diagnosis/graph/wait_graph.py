@@ -193,11 +193,9 @@ class Graph:
         if cycle := self._cycle(core, progressing, exact=True):
             return list(cycle), True
         if found := [end for end in ends if isinstance(end, Exited)]:
-            # One that ended by right need not have owed a sign to those who wait for each other.
-            owes = [edge for edge in needs if not set(found).isdisjoint(edge.targets)]
-            by_right = all(end.status == 0 for end in found) and all(edge.of_sign for edge in owes)
-            cycle = self._cycle(core, progressing, exact=False) if by_right else []
-            return (list(cycle), True) if cycle else (list(dict.fromkeys(found)), False)
+            cycle = self._cycle(core, progressing, exact=False)
+            owed = any(self._owes(end, cycle) for end in found)
+            return (list(cycle), True) if cycle and not owed else (list(dict.fromkeys(found)), False)
         if outside := [end for end in ends if isinstance(end, External)]:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):
@@ -210,6 +208,20 @@ class Graph:
         if cycle := self._cycle(core, progressing, exact=False):
             return list(cycle), True
         return [], False
+
+    def _owes(self, end: Exited, cycle: list[ThreadKey]) -> bool:
+        """Whether one that ended may have owed something to those who wait for each other: not if it ended by right, one of them
+        waits for a sign that it could have given as well, and it is certain for whom the others wait.
+        """
+        edges = [edge for key in cycle if (edge := self.node(key).edge)]
+        others = [edge for edge in edges if end not in edge.targets]
+        signs = [edge for edge in edges if end in edge.targets]
+        return (
+            end.status != 0
+            or not others
+            or not all(edge.of_sign for edge in signs)
+            or not all(edge.exact for edge in others)
+        )
 
     def _waiting(self, core: list[ThreadKey]) -> list[Target]:
         """The fallback: the waiters whose helper is unknown, since a waiter with a known target moves when that target

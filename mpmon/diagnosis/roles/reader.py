@@ -17,6 +17,9 @@ from mpmon.model import Frame, Process, Stack
 from mpmon.numerals import numeral
 
 SPAWN_FILE, RENDEZVOUS_FILE = "torch/multiprocessing/spawn.py", "torch/distributed/rendezvous.py"
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+"""Of the launchers: torchrun and the like, Open MPI, MPICH, Slurm; the first one that is set counts."""
+
 _BEGINS = (PROCESS_FILE, ("_bootstrap",))
 """The frame below which a `Process` runs its target."""
 
@@ -71,6 +74,7 @@ class Reader:
         self.parent = parent.pid if parent else None
         self.parent_name = parent.name if parent else None
         self.parent_command = parent.cmdline if parent else None
+        self.parent_environment = (parent.environment if parent else None) or {}
         self.told, self.others = told, told.roles
         self.thread_names = names
         self.given = given.get((parent.pid, process.pid)) if parent else None
@@ -132,9 +136,8 @@ class Reader:
         inherited = self.others.get(self.parent or 0)
         # The environment of a forked process is that of the program it comes from, which may have ended.
         own = environment if not self.process.forked else {}
-        number = _integer(own, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-        # A rank's loader worker and the programs that either starts inherit its environment.
-        if number is not None and not (inherited and inherited.rank is not None) and self._python():
+        number = _integer(own, *RANK_VARIABLES)
+        if number is not None and not (inherited and inherited.is_rank) and not self._inherits(own) and self._python():
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, ("_wrap",))
         index = numeral((wrapper.known or {}).get("i", "")) if wrapper else None
@@ -144,6 +147,16 @@ class Reader:
             number = self._known_number("rank")
             return self._rank_role(number, environment)
         return None
+
+    def _inherits(self, environment: Mapping[str, str]) -> bool:
+        """It was started by a process that works for a rank, with the environment of that rank."""
+        parent = self.others.get(self.parent or 0)
+        same = [name for name in RANK_VARIABLES if name in environment]
+        return (
+            parent is not None
+            and parent.rank is not None
+            and any(self.parent_environment.get(name) == environment[name] for name in same[:1])
+        )
 
     def _known_number(self, name: str) -> int | None:
         """The innermost local with that name."""

@@ -52,7 +52,7 @@ def _place(stack: Stack, use: LockUse) -> int | None:
 def _words(snapshot: Snapshot, use: LockUse) -> str:
     lock = f"{use.kind} {use.object.rpartition(':')[2]}"
     if use.holds:
-        return f"holding {lock}"
+        return f"holding {lock}" if use.exact or use.of_block else f"probably holding {lock}"
     holders = [row for row in snapshot.locks if row.holds and row.object == use.object]
     if not holders:
         return f"waiting to lock {lock}" + (", locked before the fork" if use.owner_missing else "")

@@ -23,7 +23,7 @@ from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.coroutines import Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import CODE_AT, FUNCTION_AT, METHOD, NAME_AT, Objects
+from mpmon.probes.interpreter.objects import CODE_AT, FUNCTION_AT, METHOD, NAME_AT, TAGS, Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
@@ -60,6 +60,7 @@ class Blocks:
         self._layout = layout
         self._tables = Tables(objects)
         self._codes = Codes(layout)
+        self._read: dict[int, Code] = {}
 
     def kept(self, frame: FrameInMemory) -> Iterator[Owner]:
         """The objects in whose blocks a call is: those whose `__exit__` is on its value stack. Raises `Torn`."""
@@ -109,15 +110,19 @@ class Blocks:
         call = Coroutines(self._objects, self._layout).call(made)
         return FrameInMemory(self._tables, self._layout, call.frame, self._code(call.code))
 
-    def names_of(self, owner: Owner) -> frozenset[str]:
-        """What the `__exit__` of a program's own class looks up; nothing for one written in C or of the standard library.
-        Raises `Torn`.
+    def names_of(self, owner: Owner) -> tuple[str, ...]:
+        """What the `__exit__` of a program's own class looks up, in the order in which it first does; nothing for one written in
+        C or of the standard library. Raises `Torn`.
         """
         code = self._code(self._objects.word(owner.exit + CODE_AT)) if owner.exit else None
-        return self._tables.names(code.names_at) if code and not is_standard(code.file) else frozenset()
+        if code is None or is_standard(code.file):
+            return ()
+        return tuple(self._objects.text(item & ~TAGS) for item in self._objects.items(code.names_at))
 
     def _code(self, address: int) -> Code:
-        code = self._codes.read(self._memory, [address]).get(address)
+        if address not in self._read:
+            self._read |= self._codes.read(self._memory, [address])
+        code = self._read.get(address)
         if code is None:
             raise Torn
         return code

@@ -33,9 +33,14 @@ TAKES = "acquire"
 RELEASES = "release"
 """The name looked up by functions that release locks by hand."""
 
+BY_HAND = frozenset({TAKES, RELEASES})
+
+GIVES_BACK = frozenset({RELEASES, "_release_save"})
+"""A function with a `with` block, or one called in it, that looks up one of these may have released the lock there."""
+
 STACKS = frozenset({b"ExitStack"})
 
-MOST_ENTERED = 64
+MOST_ENTERED = 16
 """Most blocks of one `ExitStack`."""
 
 DEEPEST = 4
@@ -96,11 +101,26 @@ class Locks:
         for owner in owners if deep else ():
             yield from ((lock, True) for lock in self.of(owner.object))
             if made := self._blocks.generator(owner.object):
-                yield from self._of_blocks(self._blocks.kept(made), deep - 1)
+                gives_back = not made.names.isdisjoint(GIVES_BACK)
+                yield from () if gives_back else self._of_blocks(self._blocks.kept(made), deep - 1)
             elif self._objects.kind(owner.object) in STACKS:
                 yield from self._of_blocks(self._entered(owner.object), deep - 1)
-            elif (names := self._blocks.names_of(owner)) and RELEASES in names and TAKES not in names:
-                yield from ((lock, False) for lock in self._named((owner.object,), names))
+            else:
+                yield from ((lock, False) for lock in self._released_by(owner))
+
+    def _released_by(self, owner: Owner) -> Iterator[Lock]:
+        """The lock of an object, or of one of its attributes, that its `__exit__` releases: names are in the order in which a
+        function first looks them up, so that of the lock comes right before `release`. Raises `Torn`.
+        """
+        names = self._blocks.names_of(owner)
+        place = names.index(RELEASES) if RELEASES in names and TAKES not in names else 0
+        if not place:
+            return
+        name, before = names[place - 1].encode(), frozenset(row.encode() for row in names[: place - 1])
+        for thing in (owner.object, *self._objects.attributes(owner.object, before).values()):
+            yield from (
+                lock for value in self._objects.attributes(thing, frozenset({name})).values() for lock in self.of(value)
+            )
 
     def _entered(self, stack: int) -> Iterator[Owner]:
         """What an `ExitStack` has entered: pairs of a flag and a bound `__exit__`. Raises `Torn`."""
@@ -113,7 +133,7 @@ class Locks:
     def may_be_taken_in(self, frame: FrameInMemory, lock: Lock) -> bool:
         """Whether a call takes and releases locks by hand, is in a `try` block, and leads to this one. Raises `Torn`."""
         names = frame.names
-        if not {TAKES, RELEASES} <= names or not frame.in_try:
+        if not names >= BY_HAND or not frame.in_try:
             return False
         things = (*frame.variables()[:MOST_VARIABLES], *frame.looked_up())
         return any(found.address == lock.address for found in self._named(map(self._unwrapped, things), names))

@@ -19,12 +19,12 @@ from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.executors import futures_in, has_tasks
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
-from mpmon.probes.interpreter.held import RELEASES, TAKES, Lock, Locks
+from mpmon.probes.interpreter.held import BY_HAND, GIVES_BACK, TAKES, Lock, Locks
 from mpmon.probes.interpreter.matching import matched_in
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
-from mpmon.probes.interpreter.scheduled import loop_of
+from mpmon.probes.interpreter.scheduled import about_to_begin, loop_of
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT, repeats
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import PythonThread
@@ -32,9 +32,6 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.namespaces import Namespace
 
 TORN = "frames of a running thread could not be followed"
-
-GIVES_BACK = frozenset({RELEASES, "_release_save"})
-"""A function with a `with` block, or one called in it, that looks up one of these may have released the lock there."""
 
 WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
 """The methods of `torch.distributed.Work` and of its futures that wait (torch/csrc/distributed/c10d/Work.hpp)."""
@@ -166,6 +163,8 @@ class _Inside:
         """Futures by address, with the thread that runs the task of each."""
         self._loops: dict[int, int] = {}
         """Event loops by address, with the thread that each runs in."""
+        self._scheduled: dict[int, int] | None = None
+        """Futures of coroutines that are about to begin, with the thread of the loop of each."""
         self._executors: dict[int, list[int]] = {}
         """Threads of executors, by the address of the queue they take tasks from."""
         self._queued: dict[int, frozenset[int]] = {}
@@ -301,25 +300,32 @@ class _Inside:
                     self.locks.append(row if kept and by_itself else msgspec.structs.replace(row, exact=False))
 
     def _note_taken_by_hand(self) -> None:
-        """Of a lock that someone waits for, in nobody's block: the one thread that may have taken it by hand."""
+        """Of a lock that someone waits for, in nobody's block: the one thread that may have taken it by hand. A thread that was
+        not read may have it, too, and so may any other whose calls take or release locks at all.
+        """
+        if self.problem or not all(self._stacks.values()):
+            return
         held = {row.object for row in self.locks if row.holds}
-        for lock in {
-            lock.id: lock for lock in self._wanted.values() if lock.id not in held and not lock.owner
-        }.values():
-            with suppress(Torn):
-                takers = {
-                    tid: use for tid, frames in self._stacks.items() if (use := self._taken_in(lock, tid, frames))
-                }
-                self.locks.extend(takers.values() if len(takers) == 1 else ())
+        wanted = {lock.id: lock for lock in self._wanted.values() if lock.id not in held and not lock.owner}
+        with suppress(Torn):
+            by_hand = (
+                {tid: found for tid, frames in self._stacks.items() if (found := _by_hand(frames))} if wanted else {}
+            )
+            for lock in wanted.values():
+                # The innermost call of one that waits is the one that wants the lock.
+                may = {tid: found[1:] if self._waits_for(tid, lock) else found for tid, found in by_hand.items()}
+                (tid, calls), *others = [(tid, found) for tid, found in may.items() if found] or [(0, [])]
+                if not others and (row := self._taken_in(lock, tid, calls)):
+                    self.locks.append(row)
 
-    def _taken_in(self, lock: Lock, tid: int, frames: list[FrameInMemory]) -> LockUse | None:
-        """The innermost call that may have taken this lock by hand, besides the one that waits for it. Raises `Torn`."""
-        waits = self._wanted.get(tid)
-        calls = frames[1:] if waits and waits.id == lock.id else frames
-        for place, frame in enumerate(calls):
-            if not is_standard(frame.code.file) and self._locks.may_be_taken_in(frame, lock):
-                row = self._use(tid, lock, holds=True, frame=frame, depth=len(calls) - place - 1)
-                return msgspec.structs.replace(row, exact=False)
+    def _waits_for(self, tid: int, lock: Lock) -> bool:
+        return tid in self._wanted and self._wanted[tid].id == lock.id
+
+    def _taken_in(self, lock: Lock, tid: int, calls: list[tuple[int, FrameInMemory]]) -> LockUse | None:
+        """The innermost of these calls that may have taken this lock by hand. Raises `Torn`."""
+        for depth, frame in calls:
+            if self._locks.may_be_taken_in(frame, lock):
+                return msgspec.structs.replace(self._use(tid, lock, holds=True, frame=frame, depth=depth), exact=False)
         return None
 
     def _doubted(self, row: LockUse) -> LockUse:
@@ -441,8 +447,17 @@ class _Inside:
             queued_for = () if runs else self._queued_for(one)
             if runs or queued_for:
                 return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
-        looping = loop_of(self._objects, chain, self._loops)
+        looping = loop_of(self._objects, chain, self._loops, self._due)
         return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=looping)
+
+    @property
+    def _due(self) -> dict[int, int]:
+        """Read once a thread is found waiting for a future. Raises `Torn`."""
+        if self._scheduled is None:
+            self._scheduled = {}
+            for loop, tid in self._loops.items():
+                self._scheduled |= dict.fromkeys(about_to_begin(self._objects, loop), tid)
+        return self._scheduled
 
     def _note_full_executors(self) -> None:
         """Note the sleeping threads of executors whose threads are all in tasks while others wait in the queue."""
@@ -488,6 +503,12 @@ class _Inside:
             return self._objects.is_iterator(value) and not repeats(self._objects, value, kind)
         except Torn:
             return False
+
+
+def _by_hand(frames: list[FrameInMemory]) -> list[tuple[int, FrameInMemory]]:
+    """The calls, innermost first and with the number of those outside of each, that take or release locks by hand."""
+    own = ((len(frames) - place - 1, frame) for place, frame in enumerate(frames) if not is_standard(frame.code.file))
+    return [(depth, frame) for depth, frame in own if not frame.names.isdisjoint(BY_HAND)]
 
 
 def _gives_back(frame: FrameInMemory) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mpmon.probes.interpreter.chained import CLOSURE, FUTURE
+from mpmon.probes.interpreter.chained import CLOSURE, FUTURE, OF_EXECUTORS
 from mpmon.probes.interpreter.deques import items_of
 from mpmon.probes.interpreter.objects import NAME_AT, Objects
 from mpmon.probes.interpreter.reachable import CELL_AT
@@ -21,21 +21,23 @@ MOST_READY = 64
 """Most callbacks of one loop that are searched."""
 
 
-def loop_of(objects: Objects, chain: Sequence[int], loops: Mapping[int, int]) -> int | None:
+def loop_of(objects: Objects, chain: Sequence[int], loops: Mapping[int, int], due: Mapping[int, int]) -> int | None:
     """The thread whose loop has to run for the first future of a chain (`chained.sources`), of loops by their threads; `None` if
-    that is not known. Raises `Torn`.
+    that is not known. `due` are futures whose coroutines are about to begin. Raises `Torn`.
     """
     for future in reversed(chain):
         if FUTURE in objects.bases(future):
             return loops.get(objects.word(future + LOOP_AT))
-    return next((tid for loop, tid in loops.items() if chain and _is_due(objects, loop, chain[0])), None)
+    return due.get(chain[0]) if chain else None
 
 
-def _is_due(objects: Objects, loop: int, future: int) -> bool:
-    """A loop is about to begin the coroutine that gives a future its result. Raises `Torn`."""
+def about_to_begin(objects: Objects, loop: int) -> Iterator[int]:
+    """The futures of coroutines that a loop is about to begin. Raises `Torn`."""
     ready = objects.attribute(loop, b"_ready")
-    handles = items_of(objects, ready, MOST_READY) if ready else ()
-    return any({loop, future} <= set(_kept(objects, part)) for handle in handles for part in objects.slots(handle))
+    for handle in items_of(objects, ready, MOST_READY) if ready else ():
+        for part in objects.slots(handle):
+            kept = set(_kept(objects, part))
+            yield from (thing for thing in kept if loop in kept and objects.kind(thing) == OF_EXECUTORS)
 
 
 def _kept(objects: Objects, thing: int) -> Iterator[int]:
