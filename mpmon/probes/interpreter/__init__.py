@@ -25,11 +25,12 @@ Modules: `runtime` finds the interpreter in a process, `layouts` holds the offse
 frames, `codes` decodes code objects and `lines` their line tables; `pages` reads memory, `objects` Python objects,
 `tables` and `hashes` find a key of a dictionary, `modules` the names of a module. `reader` makes the rows of stacks,
 with thread `names`, and `values` of variables, which `printing` formats as py-spy does. `frames` knows what is on a
-call's value stack, `blocks` in which `with` blocks it is, `held` which locks it holds, `locks` makes the rows of lock
-holders; `contents` follows variables, and `things` reads the visible state of an object; `groups` knows the process
-groups of torch; `children` and `queues` find multiprocessing objects among those `reachable` from variables. `tasks`
-makes the rows of tasks, `coroutines` follows suspended coroutines, and `awaits` finds out what the innermost one
-awaits.
+call's value stack, `blocks` in which `with` blocks it is, `held` which locks it holds, `matching` what it matches
+with a regular expression, `locks` makes the rows of lock holders; `contents` follows variables, and `things` reads
+the visible state of an object; `groups` knows the process groups of torch; `children` and `queues` find
+multiprocessing objects among those `reachable` from variables. `tasks` makes the rows of tasks, `coroutines` follows
+suspended coroutines, `awaits` finds out what the innermost one awaits, `chained` and `scheduled` where a future gets
+its result from and which loop has to run for it; `deques` reads what lies in a deque.
 
 Nothing is stopped or written.  Every pointer is distrusted: a failed read or an unexpected type ends the search of that
 thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import msgspec
 
@@ -312,11 +312,15 @@ class _Inside:
                 {tid: found for tid, frames in self._stacks.items() if (found := _by_hand(frames))} if wanted else {}
             )
             for lock in wanted.values():
-                # The innermost call of one that waits is the one that wants the lock.
-                may = {tid: found[1:] if self._waits_for(tid, lock) else found for tid, found in by_hand.items()}
-                (tid, calls), *others = [(tid, found) for tid, found in may.items() if found] or [(0, [])]
-                if not others and (row := self._taken_in(lock, tid, calls)):
+                others = ((tid, self._besides(tid, lock, found)) for tid, found in by_hand.items())
+                may = list(islice(((tid, found) for tid, found in others if found), 2))
+                if len(may) == 1 and (row := self._taken_in(lock, *may[0])):
                     self.locks.append(row)
+
+    def _besides(self, tid: int, lock: Lock, found: list[tuple[int, FrameInMemory]]) -> list[tuple[int, FrameInMemory]]:
+        """The calls without the innermost one of a thread that waits for this lock, which wants it."""
+        innermost = len(self._stacks[tid]) - 1
+        return [row for row in found if row[0] < innermost] if self._waits_for(tid, lock) else found
 
     def _waits_for(self, tid: int, lock: Lock) -> bool:
         return tid in self._wanted and self._wanted[tid].id == lock.id
