@@ -101,6 +101,19 @@ def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
     assert edge.evidence == f"{TO_SERVER}: not accepted yet, it is in the accept queue of {LISTENING}"
 
 
+def test_who_reads_a_connection_that_it_accepted_serves_and_not_the_parent_that_opened_the_socket_for_it() -> None:
+    rows = (
+        process(), process(SERVER, parent=ROOT), process(OTHER, parent=ROOT), blocked("wait4", f"process:{SERVER}"),
+        stack("main", "serve.py:40 main"), holds(ROOT, LISTENING), holds(SERVER, LISTENING), holds(SERVER, FAR),
+        kernel_object(LISTENING, listens=True, fill=1, path="tcp listening on 127.0.0.1:8080"),
+        kernel_object(FAR, peer="socket:9", path="tcp 127.0.0.1:8080 to 127.0.0.1:40001"),
+        stack("main", "ask.py:7 ask", pid=OTHER), blocked("recvfrom", NEAR, pid=OTHER), holds(OTHER, NEAR),
+        kernel_object(NEAR, listener=LISTENING, path=TO_SERVER),
+    )  # fmt: skip
+    reads = thread(0, "serve.py:9 session", call="recvfrom", on=FAR)
+    assert awaited(rows, reads, by=(OTHER, OTHER)) == {0}
+
+
 def test_the_evidence_says_since_when_nothing_came() -> None:
     item = kernel_object(NEAR, peer=FAR, path=TO_SERVER, received_at=job(*CLIENT).now - 41)
     rows = [item if isinstance(row, KernelObject) and row.id == NEAR else row for row in CLIENT]

@@ -117,8 +117,8 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     others = users(job, (row for row in ends if row.pid != asks[0]), item) if item.peer else ends
     pids = list(dict.fromkeys(row.pid for row in others or ends))
     if not item.peer:
-        accept, clients = _have_accepted(job, item)
-        pids = [pid for pid in pids if pid in accept or not _has_only_inherited(job, pid, far, accept, clients)] or pids
+        accept = _have_accepted(job, item)
+        pids = [pid for pid in pids if pid in accept or not _has_only_inherited(job, pid, far, accept)] or pids
     if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
         yield from busy
         return
@@ -145,37 +145,31 @@ def _full_listener(job: JobState, asks: ThreadKey) -> str | None:
     return next(iter(pending)) if blocked and blocked.syscall == "connect" and len(pending) == 1 else None
 
 
-def _have_accepted(job: JobState, item: KernelObject) -> tuple[set[int], set[int]]:
-    """Who has other connections to the server that this one is to be accepted by: those at its end, and their clients."""
+def _have_accepted(job: JobState, item: KernelObject) -> set[int]:
+    """Who has other connections to the server that this one is to be accepted by."""
     far = (item.path or "").partition(" to ")[2]
-    pairs = job.of(_Accepted).by_address.get(far, ())
-    at_server, at_client = ({row.pid for pair in pairs for row in job.holders.get(pair[end], ())} for end in (0, 1))
-    return at_server, at_client
+    return {row.pid for end in job.of(_Accepted).by_address.get(far, ()) for row in job.holders.get(end, ())}
 
 
 class _Accepted:
-    """The job's connections, by the address of each of their ends, that end first: those of one server's address were accepted
-    by it.
-    """
+    """The ends of the job's connections, by the address of each: those of one server's address were accepted by it."""
 
     def __init__(self, job: JobState) -> None:
-        self.by_address: dict[str, list[tuple[str, str]]] = {}
+        self.by_address: dict[str, list[str]] = {}
         for row in job.objects.values():
             near, _, far = (row.path or "").partition(" to ")
             if row.peer and far:
-                self.by_address.setdefault(near.rpartition(" ")[2], []).append((row.id, row.peer))
-                self.by_address.setdefault(far, []).append((row.peer, row.id))
+                self.by_address.setdefault(near.rpartition(" ")[2], []).append(row.id)
+                self.by_address.setdefault(far, []).append(row.peer)
 
 
-def _has_only_inherited(job: JobState, pid: int, listener: str, accept: set[int], clients: set[int]) -> bool:
+def _has_only_inherited(job: JobState, pid: int, listener: str, accept: set[int]) -> bool:
     """None of the process's threads accepts, and it waits to be accepted by this listening socket itself, or has opened it for
-    its children, which accept, as gunicorn's arbiter does, or is a client of those that accept.
+    its children, which accept, as gunicorn's arbiter does.
     """
     if any(listener in _waits_in(job, key) for key in job.threads(pid)):
         return False
-    if _is_pending(job, (pid, pid), listener) or not accept.isdisjoint(job.children.get(pid, ())):
-        return True
-    return bool(accept) and pid in clients
+    return _is_pending(job, (pid, pid), listener) or not accept.isdisjoint(job.children.get(pid, ()))
 
 
 def _is_pending(job: JobState, key: ThreadKey, listener: str) -> bool:

@@ -7,7 +7,8 @@ alive, and a lock found there is held: no stale slots, no guess (Python 3.10 kee
 stack). `Condition.wait` releases its lock meanwhile, and so may a function that looks up `release`: the latter leaves
 the lock unproved, and so does another thread that may have taken it by a bare `acquire()` since. An `RLock` names its
 owner itself. A block may lead to the lock by way of a generator or an `ExitStack`, or of an object whose `__exit__`
-releases it. A lock taken by a bare `acquire()` leaves no trace: the only call that leads to it may hold it.
+releases it. A lock taken by a bare `acquire()` leaves no trace: it may be held by a call that leads to it, if no other
+thread's calls take or release locks by hand.
 
 A `for` loop keeps its iterator on the same stack: if its position has advanced, the loop makes progress.
 

@@ -3,7 +3,8 @@
 A call holds a lock from the moment that it enters a `with` block until the block ends; the block's object is the lock itself, or
 leads to it: the generator under `contextlib.contextmanager` that is in such a block while it is suspended, an `ExitStack` with
 what it was given, or an object of a program's own whose `__exit__` releases a lock. Who calls `acquire()` by hand leaves no such
-mark: then only a call that names `acquire` and `release`, is in a `try` block and leads to the lock may hold it.
+mark: then a call that names `acquire` and `release`, is in a `try` block and leads to the lock may hold it, provided that no
+other thread's calls name either.
 
 Sources: Modules/_threadmodule.c and Lib/contextlib.py of CPython 3.10 to 3.14.
 """
