@@ -294,7 +294,18 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
-    return WaitEdge((External("something outside the job, or a future that nothing completes"),), words=words)
+    return WaitEdge((_nobody_at_hand(job, key),), words=words)
+
+
+def _nobody_at_hand(job: JobState, key: ThreadKey) -> External | NoReleaser:
+    """A party outside the job; nobody, if the loop has no time limit and watches only its own wake-up socket
+    (asyncio/selector_events.py).
+    """
+    blocked = job.blocked.get(key)
+    if blocked is None or blocked.timeout_s is not None or len(blocked.waits_on) != 1:
+        return External("something outside the job, or a future that nothing completes")
+    why = "epoll without a time limit, on the loop's own wake-up socket only; no thread or child of the process runs"
+    return NoReleaser(why, reason=Absent.FUTURE)
 
 
 def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:

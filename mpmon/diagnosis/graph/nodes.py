@@ -53,6 +53,9 @@ class Absent(Enum):
     THREAD_ENDED = "a thread of the process that would answer"
     OWN_LOOP = "what only another task of the event loop could do that the waiting call holds up"
     OWN_LOCK = "a lock that only the waiting thread itself can have"
+    FUTURE = (
+        "a future of an event loop that watches nothing but its own wake-up, and that no thread or child could complete"
+    )
     PERMIT_LOST = "a permit of a semaphore of the process that was taken and not given back"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"

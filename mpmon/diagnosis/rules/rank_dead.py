@@ -8,14 +8,12 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.losses import Loss, loss
-from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, did, evidence_of
+from mpmon.diagnosis.edges.dead import advice_on, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.waits import Wait
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
-from mpmon.diagnosis.suspects import suspect
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "rank-dead"
 NEEDS = frozenset({"stacks"})
@@ -28,8 +26,6 @@ _LAUNCHERS = (
 
 def match(stuck: StuckSet) -> Match | None:
     """Ranks wait for a process that ended."""
-    if stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING and stuck.kind() == "rank":
-        return _polls_after_crash(stuck)
     if stuck.nobody and stuck.nobody.reason is Absent.RANK_ENDED:
         return _without_trace(stuck, stuck.nobody.why)
     if loss(stuck) is not Loss.RANK:
@@ -46,23 +42,6 @@ def match(stuck: StuckSet) -> Match | None:
             _LAUNCHERS,
         ),
         certainty=Certainty.LIKELY,
-    )
-
-
-def _polls_after_crash(stuck: StuckSet) -> Match | None:
-    """A rank polls for something in its own code, and a sibling that could have provided it has crashed."""
-    root = stuck.root or stuck.goal
-    siblings = stuck.job.children.get(stuck.job.processes[root[0]].ppid, ())
-    crashed = [pid for pid in crashed_relatives(stuck.job, root[0]) if pid in siblings]
-    if not crashed:
-        return None
-    names = several([f"{stuck.job.full_name(pid)}" for pid in crashed])
-    return Match(
-        summary=f"{names} {did(suspect(stuck.job, crashed[0]).end or 'ended')}, and {stuck.role()} has been "
-        f"{stuck.has_been()}, probably for something that it left behind or did not deliver",
-        evidence=evidence_of(stuck.job, crashed),
-        advice=(*advice_on(stuck.job, crashed), _LAUNCHERS),
-        certainty=Certainty.POSSIBLE,
     )
 
 

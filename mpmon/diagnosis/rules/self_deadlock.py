@@ -40,6 +40,10 @@ _OWN = {
         "a permit of a threading semaphore, and no thread is left that could give one back",
         "Give every permit back in a finally or a with: a callback that raises before release() keeps it for ever.",
     ),
+    Absent.FUTURE: (
+        "a future that nothing can complete: its event loop watches no descriptor but its own, and no thread or child runs",
+        "Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",
+    ),
     Absent.OWN_END: (
         "data of a pipe whose only writing end is its own: neither data nor end of file can arrive",
         "Close the writing end in the reading process before it reads, and in all others that do not write.",
@@ -116,18 +120,6 @@ def _in_own_callback(stuck: StuckSet) -> Match | None:
         summary=f"{stuck.role()}: a callback waits{stuck.at()} for a result that only its own thread could deliver",
         evidence=(f"{_root(stuck)} runs the callbacks of the pool, one after the other",),
         advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
-    )
-
-
-def _never_completed(stuck: StuckSet) -> Match | None:
-    in_loop = stuck.wait_state().kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL
-    if not in_loop or _sockets(stuck):
-        return None
-    return Match(
-        summary=f"the event loop of {stuck.role()} waits{stuck.at()} for a future that nothing can complete: it watches no "
-        "descriptor but its own, and no thread or child of the process runs",
-        evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
-        advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
     )
 
 
@@ -264,13 +256,7 @@ _AWAIT_ADVICE = (
 """By the number of tasks that wait for each other's locks or ends: none, one, several."""
 
 
-def _sockets(stuck: StuckSet) -> bool:
-    """Whether the loop watches more than its own wake-up socket (asyncio/selector_events.py)."""
-    blocked = stuck.blocked()
-    return blocked is not None and len(blocked.waits_on) > 1
-
-
 _WAYS: tuple[Callable[[StuckSet], Match | None], ...] = (
-    _joins_own_tasks, _awaits_itself, _in_own_pool, _asks_own_library, _keeps_own_loop, _in_own_callback, _never_completed,
-    _locked_itself, _asks_itself, _what_is_its_own,
+    _joins_own_tasks, _awaits_itself, _in_own_pool, _asks_own_library, _keeps_own_loop, _in_own_callback, _locked_itself,
+    _asks_itself, _what_is_its_own,
 )  # fmt: skip

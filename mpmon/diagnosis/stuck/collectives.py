@@ -304,7 +304,10 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
     them; those that have come further in the program, for they have passed what the others wait in; those in a barrier, which
     a rank reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
-    weights = {name: sum(stuck.job.world.weight(key[0]) for key in keys) for name, keys in groups.items()}
+    weights = {
+        name: sum(stuck.job.world.weight(key[0]) for key in (*keys, *_beside(stuck, keys)))
+        for name, keys in groups.items()
+    }
     stacks = {name: stack for name, keys in groups.items() if (stack := _own_way(stuck.job, keys[0]))}
     is_tie = len(groups) == 2 and len(set(weights.values())) == 1 and BACKWARD not in groups
     ahead = (special(stacks) or furthest(stacks)) if is_tie else None
@@ -319,6 +322,26 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
         return weights[name], name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1]), ""
+
+
+def _beside(stuck: StuckSet, keys: Sequence[ThreadKey]) -> list[ThreadKey]:
+    """The ranks that only wait for those in the core, and came to the same operation of the same group from the same line."""
+    job = stuck.job
+    mains = ((pid, pid) for pid in job.ranks)
+    outside = [key for key in mains if key not in stuck.closed.core]
+    return [
+        key for key in outside
+        if any(stands_at(job, key) == stands_at(job, one) and _is_in_same(job, key, one) for one in keys)
+    ]  # fmt: skip
+
+
+def _is_in_same(job: JobState, one: ThreadKey, other: ThreadKey) -> bool:
+    states = job.wait_state(one), job.wait_state(other)
+    return (
+        all(state.kind is Wait.COLLECTIVE for state in states)
+        and states[0].operation == states[1].operation
+        and job.is_of_group(one, other) is not False
+    )
 
 
 def _own_way(job: JobState, key: ThreadKey) -> Stack | None:
