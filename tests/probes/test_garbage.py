@@ -27,8 +27,9 @@ from mpmon.probes import memory as memory_module
 from mpmon.probes import semaphores
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.frames import DEEPEST, NO_HANDLER, handler_depth
+from mpmon.probes.interpreter.inside import Inside
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
-from mpmon.probes.interpreter.locks import _Inside
+from mpmon.probes.interpreter.look import found_in
 from mpmon.probes.interpreter.pages import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
 from mpmon.probes.interpreter.tids import ThreadIds, Tids
@@ -223,9 +224,9 @@ def test_a_thread_id_from_garbage_counts_only_if_there_is_such_a_thread(seed: in
 def look(memory: object, layout: Layout, address: int) -> None:
     """Walk all threads that are found from there."""
     sleepers = dict.fromkeys(range(256), f"futex:{PID}:0x10")
-    inside = _Inside(memory, Runtime(address, layout), Tids(Proc(), os.getpid()), sleepers, is_parent=True)  # pyright: ignore[reportArgumentType]
+    inside = Inside(memory, Runtime(address, layout), Tids(Proc(), os.getpid()), sleepers)  # pyright: ignore[reportArgumentType]
     inside.read()
-    assert all(encode(row) for row in (*inside.locks, *inside.awaited))
+    assert encode(found_in(inside, running=inside.stacks, looping=inside.stacks, is_parent=True))
 
 
 @given(seeds, st.sampled_from(sorted(TABLE)), st.sampled_from([0.0, 0.2]), st.none() | st.integers(0, 60))

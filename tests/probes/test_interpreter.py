@@ -24,7 +24,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import Findings, look_inside
 from mpmon.probes.interpreter.frames import handler_depth
 from mpmon.probes.interpreter.layouts import TABLE
-from mpmon.probes.interpreter.locks import NO_POSITION
+from mpmon.probes.interpreter.rounds import NO_POSITION
 from mpmon.probes.kernel import KernelLook
 from tests.live.interpreters import VERSIONS, interpreters
 from tests.sleepers import sleeper

@@ -29,7 +29,7 @@ from mpmon.probes.interpreter import reader as reader_module
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import TABLE, Layout
 from mpmon.probes.interpreter.lines import line_of, line_of_3_10
-from mpmon.probes.interpreter.locks import look_inside
+from mpmon.probes.interpreter.look import look_inside
 from mpmon.probes.interpreter.pages import READS, TOO_MUCH
 from mpmon.probes.interpreter.printing import real
 from mpmon.probes.interpreter.reader import RAN_ON, Reading, StackReader, read_stacks

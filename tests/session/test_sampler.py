@@ -12,7 +12,7 @@ import pytest
 
 from mpmon.model import BOTH, MPMON, CallPlace, KnownChild, Snapshot, Spot, Stack, Unknown
 from mpmon.probes import interpreter, syscalls
-from mpmon.probes.interpreter.locks import Findings
+from mpmon.probes.interpreter.look import Findings
 from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
 from mpmon.session import budget, look, renewals, schedule

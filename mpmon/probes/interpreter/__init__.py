@@ -27,9 +27,10 @@ frames, `codes` decodes code objects and `lines` their line tables; `pages` read
 `tables` and `hashes` find a key of a dictionary, `modules` the names of a module. `reader` makes the rows of stacks,
 with thread `names`, and `values` of variables, which `printing` formats as py-spy does. `frames` knows what is on a
 call's value stack, `blocks` in which `with` blocks it is, `held` which locks it holds, `matching` what it matches
-with a regular expression, `locks` makes the rows of lock holders; `contents` follows variables, and `things` reads
-the visible state of an object; `groups` knows the process groups of torch; `children` and `queues` find
-multiprocessing objects among those `reachable` from variables. `tasks` makes the rows of tasks, `coroutines` follows
+with a regular expression; `contents` follows variables, and `things` reads the visible state of an object; `groups`
+knows the process groups of torch; `children` and `queues` find multiprocessing objects among those `reachable` from
+variables. `look` is one look at a process: `inside` has its threads, `uses` makes the rows of locks, `results` those
+of awaited threads, `rounds` tells how far loops are. `tasks` makes the rows of tasks, `coroutines` follows
 suspended coroutines, `awaits` finds out what the innermost one awaits, `chained` and `scheduled` where a future gets
 its result from and which loop has to run for it; `deques` reads what lies in a deque.
 
@@ -38,6 +39,6 @@ thread, reads are counted, and a clock bounds the whole.  A thread that ran mean
 """
 
 from mpmon.probes.interpreter.blocks import blocks_held
-from mpmon.probes.interpreter.locks import Findings, look_inside
+from mpmon.probes.interpreter.look import Findings, look_inside
 
 __all__ = ["Findings", "blocks_held", "look_inside"]
