@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from mpmon.diagnosis.edges import node
-from mpmon.diagnosis.edges.dead import death, did
+from mpmon.diagnosis.edges.deaths import death, did
 from mpmon.diagnosis.explanation.ranking import ranked
 from mpmon.diagnosis.explanation.views import process_views
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict

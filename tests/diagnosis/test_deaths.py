@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.edges import node
-from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling, replaced
+from mpmon.diagnosis.edges.deaths import Death, death, did
+from mpmon.diagnosis.edges.numbered import misses_sibling
+from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Cgroup, Exit, KnownChild, Process, Row, Snapshot

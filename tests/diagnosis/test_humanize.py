@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.edges.dead import exit_words
+from mpmon.diagnosis.edges.deaths import exit_words
 from mpmon.diagnosis.humanize import age, amount, several
 
 

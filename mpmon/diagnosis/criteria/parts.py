@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mpmon.diagnosis.edges.threads import gil_owner
+from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.activity import reads_for_ever

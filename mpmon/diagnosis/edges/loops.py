@@ -4,12 +4,26 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.messages import has_mail, other_ends
-from mpmon.diagnosis.edges.servants import executor_threads
+from mpmon.diagnosis.edges.messages import has_mail
+from mpmon.diagnosis.edges.other_ends import other_ends
+from mpmon.diagnosis.edges.servants import busy_threads, executor_threads
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.loops import BODY, CONNECTIONS, EXECUTOR, READY, ROOM, STREAM, does, place_of
+from mpmon.diagnosis.loops import (
+    BODY,
+    CONNECTIONS,
+    ENDS_OF_TASKS,
+    EXECUTOR,
+    READY,
+    ROOM,
+    STREAM,
+    THREAD,
+    does,
+    place_of,
+)
+from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -96,3 +110,54 @@ def _other_side(job: JobState, key: ThreadKey, evidence: str, *, writes: bool) -
     names = several(list(dict.fromkeys(job.name(end[0]) for end in ends if isinstance(end, tuple))))
     words = f"{names} to read what it sends" if writes else f"an answer from {names}"
     return WaitEdge(tuple(ends), words=words, evidence=evidence)
+
+
+def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """Targets that may complete one of the loop's futures: another thread, a busy worker, a child, else an external party;
+    `None` if a signal handler or a timer among the descriptors may.
+    """
+    if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
+        return None
+    if edge := _threads_of_tasks(job, key):
+        return edge
+    others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
+    threads = [other for other in others if not only_beats(job, other)]
+    workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
+    words = job.wait_state(key).words
+    # The socket whose other end it has itself is only its wake-up socket.
+    items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
+    ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
+    if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
+        return WaitEdge(targets, words=words)
+    return WaitEdge((_nobody_at_hand(job, key),), words=words)
+
+
+def _nobody_at_hand(job: JobState, key: ThreadKey) -> External | NoReleaser:
+    """A party outside the job; nobody, if the loop has no time limit and watches only its own wake-up socket
+    (asyncio/selector_events.py).
+    """
+    blocked = job.blocked.get(key)
+    if blocked is None or blocked.timeout_s is not None or len(blocked.waits_on) != 1:
+        return External("something outside the job, or a future that nothing completes")
+    why = "epoll without a time limit, on the loop's own wake-up socket only; no thread or child of the process runs"
+    return NoReleaser(why, reason=Absent.FUTURE)
+
+
+def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
+    executor.
+    """
+    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ())}
+    if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
+        # The result may be that of a process of a pool.
+        return None
+    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
+    if THREAD not in kinds or not kinds <= {THREAD, *ENDS_OF_TASKS} or not threads:
+        return None
+    names = several([job.thread_name(other) for other in threads])
+    words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"
+    return WaitEdge(tuple(threads), basis=Basis.MEMORY, words=words)
+
+
+_OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})
+"""Descriptors that the kernel makes readable, by itself or for any program."""

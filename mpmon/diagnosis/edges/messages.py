@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from mpmon.diagnosis.edges.connections import (
-    askers,
-    at_limit,
-    awaited,
-    connection_words,
-    is_private,
-    servers,
-    waits_inside,
-)
+from mpmon.diagnosis.edges.connections import askers, at_limit, connection_words, is_private
 from mpmon.diagnosis.edges.dead import lost_relatives
-from mpmon.diagnosis.edges.ends import exits
-from mpmon.diagnosis.edges.heirs import told, users
+from mpmon.diagnosis.edges.heirs import told
+from mpmon.diagnosis.edges.items import asked, keeps_items, queues
+from mpmon.diagnosis.edges.other_ends import other_ends
+from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_ticks
@@ -28,9 +22,8 @@ from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import IDLE_S, IN_VAIN_S, RETRY_S
-from mpmon.model import Handle, KernelObject, QueueState
-from mpmon.numerals import numeral
+from mpmon.diagnosis.thresholds import IDLE_S, RETRY_S
+from mpmon.model import Handle, KernelObject
 
 
 def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -49,7 +42,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     strangers = _strangers(job, objects, writes=writes)
     # If only external processes have the other end, exited relatives had no part in it.
     dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
-    if not writes and (keeper := _keeps_items(job, key, objects)):
+    if not writes and (keeper := keeps_items(job, key, objects)):
         return WaitEdge((keeper,), basis=Basis.FRAMES, words=words, evidence=evidence)
     if not writes and (nobody := taken_by_ended(job, key, objects)):
         return WaitEdge((nobody,), words=words, evidence=nobody.why)
@@ -199,69 +192,7 @@ def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
     """The object is the pipe of a queue whose ended processes, by the ledgers of the living, took more items than they put:
     they were its readers, so the missing items were not theirs to put.
     """
-    return any(queue.by_ended is not None and queue.by_ended < 0 for queue in _queues(job, objects))
-
-
-def _keeps_items(job: JobState, key: ThreadKey, objects: Iterable[KernelObject]) -> NoReleaser | None:
-    """Items of the queue are still in the memory of the process that put them, which has no feeder thread to send them: a
-    library such as gevent has replaced threads by something that runs only while the program waits in the library.
-    """
-    for queue in _queues(job, objects):
-        alive = [pid for pid in queue.putters if pid != key[0] and job.is_alive(pid)]
-        if not queue.items or queue.unread_bytes != 0 or len(alive) != 1:
-            continue
-        readers = {pid for (pid, _), row in job.blocked.items() if queue.object in row.waits_on and not row.writes}
-        others = {row.pid for row in job.holders.get(queue.object, ()) if row.writes} - {
-            alive[0],
-            *readers,
-            *queue.getters,
-        }
-        if others:
-            # One that has put nothing so far may yet do so.
-            continue
-        stacks = [job.stacks.get(other) for other in job.threads(alive[0])]
-        if job.has_frames(alive[0]) and not any(is_feeder(stack) for stack in stacks):
-            count = f"{queue.items} item{'s' * (queue.items > 1)}"
-            why = f"{count} that {job.name(alive[0])} put are still in its memory, and it has no thread that would send them"
-            return NoReleaser(why, (alive[0],), Absent.NOT_SENT)
-    return None
-
-
-def asked(job: JobState, key: ThreadKey, ends: Iterable[ThreadKey]) -> list[ThreadKey]:
-    """Of those who may send what a thread waits for, the ones that are seen to be meant to: for a queue, those that have put
-    into it; for a connection, those that wait for items of a queue into which the thread's process puts, or whose
-    process reads a pipe that only the thread's process writes. The others have merely inherited it, or may act for these.
-    """
-    others = [end for end in ends if end[0] != key[0]]
-    if not others:
-        return []
-    put = _putters(job, job.waits_on(key))
-    if put is not None:
-        return [end for end in others if end[0] in put]
-    return [
-        end for end in others if key[0] in (_putters(job, job.waits_on(end)) or ()) or _serves_only(job, end[0], key[0])
-    ]
-
-
-def _serves_only(job: JobState, pid: int, client: int) -> bool:
-    """A thread of the process reads a pipe whose writing end only the client has, such as the standard input of a subprocess."""
-    for key in job.threads(pid):
-        row, pipes = job.blocked.get(key), [item for item in job.waits_on(key) if item.kind == "pipe"]
-        writers = {handle.pid for item in pipes for handle in job.holders.get(item.id, ()) if handle.writes}
-        if row is not None and not row.writes and writers == {client}:
-            return True
-    return False
-
-
-def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] | None:
-    """Who was seen to put into the queue that one of these is the pipe of; `None` if none is that of a queue."""
-    rows = _queues(job, objects)
-    return frozenset(pid for queue in rows for pid in queue.putters) if rows else None
-
-
-def _queues(job: JobState, objects: Iterable[KernelObject]) -> list[QueueState]:
-    """The queues that some of these are the pipes of."""
-    return [queue for item in objects if (queue := job.queues.get(item.id))]
+    return any(queue.by_ended is not None and queue.by_ended < 0 for queue in queues(job, objects))
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
@@ -322,89 +253,6 @@ def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """The socket's other end is open only in the waiter's own process: the process it was meant for is gone."""
     pids = {handle.pid for handle in job.holders.get(item.peer or "", ())}
     return item.kind == "socket" and pids == {key[0]}
-
-
-def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
-    """The targets that could end a wait for one object."""
-    if item.kind == "process":
-        number = numeral(item.id.partition(":")[2])
-        yield from exits(job, [] if number is None else [number])
-        return
-    if item.kind == "socket":
-        yield from servers(job, item, key)
-        return
-    if item.kind == "terminal" and not writes and (typists := job.typists.get(item.id)):
-        yield from typists
-        return
-    far = item.peer if item.kind == "pty" and item.peer else item.id
-    if item.kind == "terminal" and writes:
-        far = f"pty:{item.id.rpartition('/')[2]}"
-    helpers = [
-        row for row in job.holders.get(far, ())
-        if (row.reads if writes else row.writes and not _never_puts(job, row.pid, item))
-    ]  # fmt: skip
-    others = [row for row in helpers if row.pid != key[0] and job.may_act(row.pid)]
-    for handle in users(job, others, item):
-        yield from _hands(job, key, handle.pid)
-    for handle in helpers:
-        if handle not in others and job.role(handle.pid).kind == "forkserver":
-            # A fork server has that pipe only to report the exit status of its children (forkserver.py).
-            yield from exits(job, job.children.get(handle.pid, ()))
-
-
-def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
-    """The process has inherited a queue into which others put, has never put anything, and only sleeps in a loop without an
-    exit, such as one that reports or looks after something.
-    """
-    # Hardly any process is in such a loop, while a queue may have a thousand heirs.
-    if job.tests((pid, pid)) != () or job.wait_state((pid, pid)).kind is not Wait.SLEEP:
-        return False
-    queue = job.queues.get(item.id)
-    return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}
-
-
-def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
-    """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began and
-    now wait for another process again.
-    """
-    first = acting_thread(job, pid)
-    if not _leaves_to_starter(job, key, first):
-        yield first
-    waiter = job.thread_history(key)
-    for other in job.others_at_work(first) if first[1] == pid else ():
-        past = job.thread_history(other)
-        in_vain = past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and not waits_inside(job, other)
-        if not in_vain and job.motion(other) is not Motion.POLLING and not _serves_library(job, other, key):
-            yield other
-
-
-def _leaves_to_starter(job: JobState, key: ThreadKey, loop: ThreadKey) -> bool:
-    """An event loop does not watch the pipe, and another thread of its process waits, in code that a library has called, for the
-    end of the one that writes to it: that thread has started the writer, and has its pipes.
-    """
-    row, waiter = job.blocked.get(loop), job.blocked.get(key)
-    if job.wait_state(loop).kind is not Wait.EVENT_LOOP or row is None or waiter is None or not waiter.writes:
-        return False
-    starters = (job.blocked[other] for other in job.threads(loop[0]) if other in job.blocked and job.shape(other).runs)
-    return set(row.waits_on).isdisjoint(waiter.waits_on) and any(
-        f"process:{key[0]}" in one.waits_on for one in starters
-    )
-
-
-def _serves_library(job: JobState, key: ThreadKey, waiter: ThreadKey) -> bool:
-    """The thread is a library's own, which transfers only the library's data, and the waiter does not use that library."""
-    packages = job.shape(key).serves
-    of_waiter = job.shape(waiter)
-    return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
-
-
-def acting_thread(job: JobState, pid: int) -> ThreadKey:
-    """The thread of a process that would act on the pipe: a feeder thread blocked while sending, else the main thread."""
-    for other in job.threads(pid):
-        stack = job.stacks.get(other)
-        if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and is_feeder(stack):
-            return other
-    return pid, pid
 
 
 def has_mail(job: JobState, key: ThreadKey) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import replaced
+from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.roles import POOL_WORKERS

@@ -13,10 +13,10 @@ import msgspec
 
 from mpmon.diagnosis.edges.blocks import entered_block
 from mpmon.diagnosis.edges.by_kind import EDGES
-from mpmon.diagnosis.edges.connections import clients, serves_one
 from mpmon.diagnosis.edges.dead import with_crashed
 from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.file_servers import file_server
+from mpmon.diagnosis.edges.gil import gil_edge, gil_owner, kept_by_gil, starves_others
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.leaves import (
     asks_soon_again,
@@ -35,11 +35,13 @@ from mpmon.diagnosis.edges.leaves import (
     sleeps_long,
 )
 from mpmon.diagnosis.edges.loops import stuck_loop
+from mpmon.diagnosis.edges.managers import clients
 from mpmon.diagnosis.edges.messages import left_unread, message
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
 from mpmon.diagnosis.edges.polls import polled_work
+from mpmon.diagnosis.edges.serving import serves_one
 from mpmon.diagnosis.edges.tasks import asked_tasks
-from mpmon.diagnosis.edges.threads import gil_edge, gil_owner, kept_by_gil, other_threads, starves_others
+from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mpmon.diagnosis.edges.dead import ended_relatives
+from mpmon.diagnosis.edges.numbered import ended_relatives
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState

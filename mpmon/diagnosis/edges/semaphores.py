@@ -7,7 +7,8 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.edges.dead import lost_relatives
-from mpmon.diagnosis.edges.messages import acting_thread, message
+from mpmon.diagnosis.edges.messages import message
+from mpmon.diagnosis.edges.other_ends import acting_thread
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion

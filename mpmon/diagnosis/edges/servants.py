@@ -4,94 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.edges.dead import STARTS_WORKERS, gone_children, of_worker, replaced
-from mpmon.diagnosis.edges.messages import has_mail, message, other_ends
+from mpmon.diagnosis.edges.dead import gone_children
+from mpmon.diagnosis.edges.messages import message
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.edges.output import end_or_output
+from mpmon.diagnosis.edges.replaced import STARTS_WORKERS, of_worker, replaced
 from mpmon.diagnosis.edges.threads import other_threads
-from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
-from mpmon.diagnosis.loops import ENDS_OF_TASKS, THREAD
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
-from mpmon.diagnosis.stacks.frames import bare, calls, has, in_call
+from mpmon.diagnosis.roles import POOL_WORKERS
+from mpmon.diagnosis.stacks.frames import calls, has, in_call
 from mpmon.diagnosis.stacks.waits import POOL_TASKS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
-
-
-def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """The worker with the next batch in order; else all workers that have work, since the others are legitimately idle."""
-    if has_mail(job, key):
-        return None
-    if pinning := _pinning(job, key):
-        return WaitEdge(pinning, basis=Basis.FRAMES, words=f"its batch, which {job.thread_words(pinning[0])} pins")
-    workers = _loader_workers(job, key)
-    awaited = _awaited_worker(job, key, workers)
-    busy = list(busy_threads(job, workers))
-    next_busy = [other for other in busy if other[0] == awaited]
-    if next_busy:
-        words = f"batch from {job.name(next_busy[0][0])}"
-        return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(job, workers))
-    if busy:
-        names = job.names(dict.fromkeys(pid for pid, _ in busy))
-        return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(job, workers))
-    gone = gone_children(job, key[0], {LOADER_WORKER})
-    if gone:
-        return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
-    if not workers and (started := [(pid, pid) for pid in job.helpmates(key[0])]):
-        # A process that is still importing is not recognised as a worker yet.
-        return WaitEdge(tuple(started), words="next batch")
-    if not workers:
-        return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
-    return _lost_batch(job, workers, awaited)
-
-
-def _pinning(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
-    """The loader's thread that copies batches to pinned memory, blocked in that, or in the batch's own `pin_memory()`, rather
-    than waiting for the next batch of the workers (torch/utils/data/_utils/pin_memory.py).
-    """
-    others = (other for other in job.threads(key[0]) if other != key)
-    stacks = ((other, stack) for other in others if (stack := job.stacks.get(other)))
-    return tuple(
-        other
-        for other, stack in stacks
-        if has(stack, *_PINS) and has(stack, _PINS[0], ("pin_memory",)) and job.motion(other) is not Motion.PROGRESSING
-    )
-
-
-_PINS = ("torch/utils/data/_utils/pin_memory.py", ("_pin_memory_loop",))
-
-
-def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitEdge:
-    why = "all its DataLoader workers wait for work and the queue is empty: a batch was lost"
-    if awaited is None:
-        return WaitEdge((NoReleaser(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never arrives")
-    why = f"{job.name(awaited)}, whose batch is next, waits for work and the queue is empty: the batch was lost"
-    return WaitEdge(
-        (NoReleaser(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never arrives"
-    )
-
-
-def _loader_workers(job: JobState, key: ThreadKey) -> list[int]:
-    """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
-    workers = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind == LOADER_WORKER]
-    pipes = {item.id for item in job.waits_on(key) if item.kind == "pipe"}
-    return [pid for pid in workers if pipes & job.held_by.get(pid, frozenset())] or workers
-
-
-def _awaited_worker(job: JobState, key: ThreadKey, workers: list[int]) -> int | None:
-    """The worker with the next batch in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
-    stack = job.stacks.get(key)
-    frame = next((row for row in stack.frames if bare(row.function) == "_next_data"), None) if stack else None
-    number = (frame.known or {}).get("worker_id") if frame else None
-    named = [pid for pid in workers if job.role(pid).name == f"dataloader worker {number}"]
-    return named[-1] if named else None
 
 
 def end_or_callback(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -251,9 +179,9 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     at_work = _at_work(job, list(busy_threads(job, workers)), workers)
     busy = [*at_work, *executor_threads(job, key), *_loops(job, key)]
     if not busy and (feeding := _feeding(job, key)):
-        return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(job, workers))
+        return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=idle_words(job, workers))
     if busy:
-        return WaitEdge(tuple(busy), words="result of a pool task", evidence=_idle_words(job, workers))
+        return WaitEdge(tuple(busy), words="result of a pool task", evidence=idle_words(job, workers))
     # An executor notices a worker that crashed; one that ended without an error had done its share (max_tasks_per_child).
     gone = [one for one in gone_children(job, key[0], POOL_WORKERS) if one.status or not _has_executor(job, key[0])]
     if gone:
@@ -275,57 +203,6 @@ def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The fork server, which sends the pid of the new process over a pipe whose end it may not have received yet."""
     servers = tuple((pid, pid) for pid in job.processes if job.role(pid).kind == "forkserver" and job.is_alive(pid))
     return WaitEdge(servers, every=len(servers) == 1, words=job.wait_state(key).words) if servers else message(job, key)
-
-
-def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Targets that may complete one of the loop's futures: another thread, a busy worker, a child, else an external party;
-    `None` if a signal handler or a timer among the descriptors may.
-    """
-    if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
-        return None
-    if edge := _threads_of_tasks(job, key):
-        return edge
-    others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
-    threads = [other for other in others if not only_beats(job, other)]
-    workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
-    words = job.wait_state(key).words
-    # The socket whose other end it has itself is only its wake-up socket.
-    items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
-    ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
-    if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
-        return WaitEdge(targets, words=words)
-    return WaitEdge((_nobody_at_hand(job, key),), words=words)
-
-
-def _nobody_at_hand(job: JobState, key: ThreadKey) -> External | NoReleaser:
-    """A party outside the job; nobody, if the loop has no time limit and watches only its own wake-up socket
-    (asyncio/selector_events.py).
-    """
-    blocked = job.blocked.get(key)
-    if blocked is None or blocked.timeout_s is not None or len(blocked.waits_on) != 1:
-        return External("something outside the job, or a future that nothing completes")
-    why = "epoll without a time limit, on the loop's own wake-up socket only; no thread or child of the process runs"
-    return NoReleaser(why, reason=Absent.FUTURE)
-
-
-def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
-    executor.
-    """
-    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ())}
-    if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
-        # The result may be that of a process of a pool.
-        return None
-    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
-    if THREAD not in kinds or not kinds <= {THREAD, *ENDS_OF_TASKS} or not threads:
-        return None
-    names = several([job.thread_name(other) for other in threads])
-    words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"
-    return WaitEdge(tuple(threads), basis=Basis.MEMORY, words=words)
-
-
-_OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})
-"""Descriptors that the kernel makes readable, by itself or for any program."""
 
 
 def _at_work(job: JobState, busy: list[ThreadKey], workers: list[int]) -> list[ThreadKey]:
@@ -350,7 +227,8 @@ def busy_threads(job: JobState, pids: Iterable[int]) -> Iterator[ThreadKey]:
                 yield other
 
 
-def _idle_words(job: JobState, pids: Iterable[int]) -> str:
+def idle_words(job: JobState, pids: Iterable[int]) -> str:
+    """Which workers have nothing to do, as evidence; empty if all have."""
     idle = [job.role(pid).name for pid in pids if job.wait_state((pid, pid)).idle]
     if not idle:
         return ""

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mpmon.diagnosis.edges.dead import did, exit_words, returncode_words
+from mpmon.diagnosis.edges.deaths import did, exit_words, returncode_words
 from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.memo import others

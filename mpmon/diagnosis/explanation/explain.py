@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.edges.dead import death
+from mpmon.diagnosis.edges.deaths import death
 from mpmon.diagnosis.explanation.advice import further_advice
 from mpmon.diagnosis.explanation.basis import agreement
 from mpmon.diagnosis.explanation.proof import judged

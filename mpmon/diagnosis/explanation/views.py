@@ -7,7 +7,7 @@ from operator import is_
 from sys import intern
 from typing import NamedTuple
 
-from mpmon.diagnosis.edges.dead import death
+from mpmon.diagnosis.edges.deaths import death
 from mpmon.diagnosis.findings import Finding, ProcessView
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.progress.motion import Motion

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mpmon.diagnosis.edges.threads import starves_others
+from mpmon.diagnosis.edges.gil import starves_others
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.progress.motion import Motion

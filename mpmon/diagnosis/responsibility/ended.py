@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
+from mpmon.diagnosis.edges.dead import crashed_relatives
+from mpmon.diagnosis.edges.numbered import forgotten_child
 from mpmon.diagnosis.edges.queue_ledgers import put_by_ended
+from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS

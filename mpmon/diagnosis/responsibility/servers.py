@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from mpmon.diagnosis.edges.connections import unserved
-from mpmon.diagnosis.edges.messages import asked
+from mpmon.diagnosis.edges.items import asked
+from mpmon.diagnosis.edges.serving import unserved
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Target
 from mpmon.diagnosis.libraries import TURNS

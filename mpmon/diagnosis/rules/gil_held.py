@@ -9,7 +9,7 @@ What to do: release the GIL in the extension, or run that call in another proces
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.parts import keeps_gil
-from mpmon.diagnosis.edges.threads import starves_others
+from mpmon.diagnosis.edges.gil import starves_others
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.progress.motion import Motion

@@ -10,7 +10,7 @@ What to do: restart the job; use `with lock:`; do not `terminate()` processes th
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of
+from mpmon.diagnosis.edges.deaths import advice_on, death, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.responsibility.ended import lost_holder

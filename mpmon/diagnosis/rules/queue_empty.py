@@ -8,7 +8,8 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.losses import Loss, loss
-from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, death, evidence_of
+from mpmon.diagnosis.edges.dead import crashed_relatives
+from mpmon.diagnosis.edges.deaths import advice_on, death, evidence_of
 from mpmon.diagnosis.edges.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent

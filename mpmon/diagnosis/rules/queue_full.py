@@ -8,7 +8,7 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.losses import Loss, loss
-from mpmon.diagnosis.edges.dead import advice_on, evidence_of
+from mpmon.diagnosis.edges.deaths import advice_on, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several

@@ -8,7 +8,7 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.losses import Loss, loss
-from mpmon.diagnosis.edges.dead import advice_on, did, evidence_of
+from mpmon.diagnosis.edges.deaths import advice_on, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several

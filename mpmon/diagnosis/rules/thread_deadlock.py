@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.criteria.parts import in_own_pool
-from mpmon.diagnosis.edges.threads import gil_owner
+from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.stacks.waits import Wait

@@ -10,7 +10,8 @@ well as the queue; use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.losses import Loss, loss
-from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of, replaced
+from mpmon.diagnosis.edges.deaths import advice_on, death, did, evidence_of
+from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from mpmon.diagnosis.edges.dead import exit_words
+from mpmon.diagnosis.edges.deaths import exit_words
 from mpmon.diagnosis.edges.messages import left_unread
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.graph import Closed, Exited, External, Graph, NoReleaser, Status, Target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
+from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.loops import may_answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.diagnosis.edges.dead import exit_words
+from mpmon.diagnosis.edges.deaths import exit_words
 from mpmon.tui import format as fmt
 from mpmon.tui.describe import events, ipc
 from mpmon.tui.describe.files import files

@@ -1,0 +1,80 @@
+"""The clients of a multiprocessing manager, one of which has to act for a thread that serves another."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.edges.connections import servers
+from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.numbered import forgotten_child, misses_sibling
+from mpmon.diagnosis.edges.serving import client_of
+from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+
+
+def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A manager's object that blocks the call of one client waits for other clients to act on it.
+
+    For each other client, the manager has a thread that waits for the next request. A process that has the object but has
+    not used it yet has no such thread, so unconnected processes of the manager's family count as clients too.
+    """
+    words = job.wait_state(key).words
+    others = [other for other in job.threads(key[0]) if other != key]
+    items = [item for other in others if job.wait_state(other).idle for item in job.waits_on(other) if item.peer]
+    named = {other: client_of(job, other) for other in others}
+    busy = [other for other in others if not job.wait_state(other).idle and named[other] is None]
+    asking = [client for item in items for client in servers(job, item, key) if client[0] != key[0]]
+    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(job, key)]
+    connected = _connected(job, key[0])
+    strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected and pid != client_of(job, key)]
+    targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
+    if edge := _lost_lock(job, key, targets):
+        return edge
+    if not targets:
+        # An exited process may still hold a lock of the manager, or owe an item.
+        asks = client_of(job, key)
+        lonely = NoReleaser("the manager has no other client", (key[0] if asks is None else asks,))
+        return WaitEdge(tuple(lost_relatives(job, key[0], certain=True)) or (lonely,), words=words)
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
+    evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
+    return WaitEdge(targets, words=words, evidence=evidence)
+
+
+def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:
+    """For a manager's lock that every client waits for, apart from clients that wait for an end: the client that exited
+    while holding it; `None` if no client is known to have exited.
+    """
+    asks, lock = client_of(job, key), job.wanted_lock(key)
+    waiting = {client_of(job, other) for other in job.threads(key[0]) if job.wanted_lock(other) == lock}
+    if (
+        asks is None
+        or lock is None
+        or not all(pid in waiting or job.wait_state((pid, tid)).kind in ENDS_OF_PROCESSES for pid, tid in targets)
+    ):
+        return None
+    gone = tuple(row.pid for row in lost_relatives(job, asks, certain=True) if row.status)
+    if not gone:
+        if not misses_sibling(job, asks):
+            return None
+        forgotten = forgotten_child(job, asks)
+        gone = () if forgotten is None else (forgotten,)
+    why = "no client of the manager that is alive holds this lock: all wait for it, or for others to end"
+    return WaitEdge((NoReleaser(why, gone, Absent.HOLDER_ENDED),), words="a lock of the manager", evidence=why)
+
+
+def _connected(job: JobState, manager: int) -> set[int]:
+    """Processes at the other ends of the manager's sockets."""
+    held = job.held_by.get(manager, frozenset())
+    asked = {item.peer for other in job.threads(manager) for item in job.waits_on(other) if item.peer}
+    waiting = {item.id for item in job.objects.values() if item.kind == "socket" and item.peer in held}
+    return {handle.pid for name in asked | waiting for handle in job.holders.get(name, ())}
+
+
+def _family(job: JobState, manager: int) -> list[int]:
+    """The manager's parent and all its Python descendants: the processes that may have been given the object."""
+    parent = job.processes[manager].ppid
+    found = [parent] if parent in job.processes else []
+    for pid in found:
+        found += [child for child in job.children.get(pid, ()) if child not in found]
+    living = [pid for pid in found if job.may_act(pid)]
+    return [pid for pid in living if pid not in job.foreign]
