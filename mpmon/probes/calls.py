@@ -35,9 +35,12 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 """Locals of libraries' functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py, Lib/multiprocessing/pool.py. They are small numbers."""
 
-KNOWN_WORDS = {"init_process_group": "init_method", "_find_and_load": "name", "_lock_unlock_module": "name"}
-"""The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the imported
-module, in functions of CPython's Lib/importlib/_bootstrap.py.
+KNOWN_WORDS = {
+    "init_process_group": "init_method", "_new_process_group_helper": "group_name",
+    "_find_and_load": "name", "_lock_unlock_module": "name",
+}  # fmt: skip
+"""The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the name of a group that is
+made, by which its ranks meet; the imported module, in functions of CPython's Lib/importlib/_bootstrap.py.
 """
 
 LONGEST_WORD = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.explanation.advice import ADVICE, available_cpus
+from mpmon.diagnosis.advice.practices import ADVICE, available_cpus
 from mpmon.diagnosis.findings import Diagnosis
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Cgroup, Row
@@ -61,13 +61,15 @@ def test_a_child_of_spawn_that_died_while_it_started() -> None:
     assert "__main__" not in said(starts_a_child("train.py:5 send"))
 
 
-@pytest.mark.parametrize(("queue", "told"), [("Queue", True), ("SimpleQueue", False)])
-def test_items_in_a_feeder_thread_die_with_it(queue: str, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("queue", "code", "told"), [("Queue", 0, True), ("Queue", 9, False), ("SimpleQueue", 0, False)]
+)
+def test_items_in_a_feeder_thread_are_lost_if_its_process_leaves_early(queue: str, code: int, told: bool) -> None:
     found = watched(
         snapshot(
             process(), stack("main", *(frame.format(queue) for frame in GET)), holds(ROOT, "pipe:1", writes=False),
             blocked("read", "pipe:1", ran_at=0.0), kernel_object("pipe:1", fill=0, capacity=65536),
-            process(7, parent=ROOT, state="Z", exit_code=9),
+            process(7, parent=ROOT, state="Z", exit_code=code),
         )
     )  # fmt: skip
     assert found.findings[0].cause == "queue-empty"

@@ -192,7 +192,10 @@ def listens(pid: int = ROOT) -> Rows:
 
 def test_a_server_that_waits_for_connections() -> None:
     found = seen(lambda _: listens())
-    assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is waiting for a socket in serve() at serve.py:3")
+    assert (found.verdict, found.because) == (
+        Verdict.HEALTHY,
+        "main is waiting for data from a socket in serve() at serve.py:3",
+    )
 
 
 def test_a_worker_that_waits_for_a_connection_keeps_its_pool_waiting() -> None:

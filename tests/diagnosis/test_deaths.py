@@ -232,7 +232,7 @@ STARTER = 4200
     [
         ((4198, 4199), {"completed": "3"}, None),
         ((4198, 4205), {"completed": "3"}, (4205, (4199,))),
-        ((4205, 4206), {"completed": "3"}, (4205, ())),
+        ((4205, 4206), {"completed": "3"}, (4205, (4198, 4199))),
         ((4198, 4205), {"completed": "3", "maxtasks": "9"}, None),
     ],
     ids=["the-first-ones", "one-took-a-place", "all-took-places", "they-end-after-some-tasks"],

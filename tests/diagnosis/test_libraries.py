@@ -57,7 +57,7 @@ def test_a_file_of_rows_is_all_that_a_new_library_takes(tmp_path: Path) -> None:
     assert roles == ["4100 launcher", "4110 rank 0", "4121 baker 0", "4122 baker 1"]
     assert cause == "io-wait"
     assert summary.startswith("baker 1 has waited for something outside the job for 1 min 3 s at job.py:31 in knead;")
-    assert chain.startswith("launcher: its ranks -> rank 0: its trays -> baker 1: a socket -> outside")
+    assert chain.startswith("launcher: its ranks -> rank 0: its trays -> baker 1: data from a socket -> outside")
 
 
 def _package(row: WaitRow) -> str:

@@ -36,10 +36,23 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
         stack = stuck.job.stacks.get(feeder)
         if not is_feeder(stack):
             continue
-        joiner = next((key for key in stuck.closed.members if _waits_for_end(stuck, key, feeder[0])), None)
+        behind = [key[0] for key in stuck.members_in(*LOCKS) if _is_behind(stuck, key, feeder)]
+        joiner = next(
+            (
+                key
+                for key in stuck.closed.members
+                if any(_waits_for_end(stuck, key, pid) for pid in (feeder[0], *behind))
+            ),
+            None,
+        )
         if joiner and not stuck.could_be_served(feeder, joiner):
             return feeder, joiner
     return None
+
+
+def _is_behind(stuck: StuckSet, key: ThreadKey, feeder: ThreadKey) -> bool:
+    """The feeder of another process, which waits for the lock that this one has while it writes into the same queue."""
+    return is_feeder(stuck.job.stacks.get(key)) and feeder in stuck.targets(key)
 
 
 def unread(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
@@ -51,9 +64,17 @@ def unread(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
     writers = (key for key in stuck.closed.members if _writes(stuck, key))
     for writer in writers:
         readers = (key for key in stuck.targets(writer) if isinstance(key, tuple) and _waits_elsewhere(stuck, key))
-        if (reader := next(readers, None)) and not stuck.could_be_served(writer, reader):
+        reader = next(readers, None)
+        if reader and not stuck.could_be_served(writer, reader) and not _leads_on(stuck, writer, reader):
             return writer, reader
     return None
+
+
+def _leads_on(stuck: StuckSet, writer: ThreadKey, reader: ThreadKey) -> bool:
+    """The chain does not end at the reader: it waits for one at whose end the writer plays no part."""
+    root = stuck.root
+    leads = stuck.ending is Ending.LEAF and root not in (None, writer, reader)
+    return leads and writer not in stuck.graph.reached(reader)
 
 
 def _writes(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -195,6 +195,7 @@ _ADVICE: dict[int, str] = {
     signal.SIGILL: _FAULTHANDLER,
     signal.SIGFPE: _FAULTHANDLER,
     signal.SIGBUS: "Check whether /dev/shm is full: df -h /dev/shm; docker run --shm-size=8g, or lower num_workers.",
+    signal.SIGKILL: _WHO_SENT,
     signal.SIGTERM: _ENDED_BY,
     signal.SIGINT: _ENDED_BY,
     signal.SIGHUP: "Its terminal was closed: start the job with nohup, setsid or in tmux.",

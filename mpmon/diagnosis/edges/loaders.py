@@ -24,19 +24,19 @@ def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     busy = list(busy_threads(job, workers))
     next_busy = [other for other in busy if other[0] == awaited]
     if next_busy:
-        words = f"batch from {job.name(next_busy[0][0])}"
+        words = f"the next batch from {job.name(next_busy[0][0])}"
         return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=idle_words(job, workers))
     if busy:
         names = job.names(dict.fromkeys(pid for pid, _ in busy))
-        return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=idle_words(job, workers))
+        return WaitEdge(tuple(busy), words=f"the next batch from {names}", evidence=idle_words(job, workers))
     gone = gone_children(job, key[0], {LOADER_WORKER})
     if gone:
-        return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
+        return WaitEdge(tuple(gone), words="the next batch from a DataLoader worker that ended")
     if not workers and (started := [(pid, pid) for pid in job.helpmates(key[0])]):
         # A process that is still importing is not recognised as a worker yet.
-        return WaitEdge(tuple(started), words="next batch")
+        return WaitEdge(tuple(started), words="the next batch")
     if not workers:
-        return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
+        return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="the next batch")
     return _lost_batch(job, workers, awaited)
 
 

@@ -51,7 +51,7 @@ def replaced(job: JobState, pids: Iterable[int]) -> Replaced | None:
     else:
         shown_by = f"pid {successor} was started {at - begin:.1f} s after pid {first}"
     pids = [pid for _, pid in workers]
-    dead = (gone,) if gone is not None else _between(job, pids, late, starter) if late else ()
+    dead = (gone,) if gone is not None else _between(job, pids, late, starter) if late else _before(job, pids, starter)
     return Replaced(successor, shown_by, dead)
 
 
@@ -87,6 +87,13 @@ def _between(job: JobState, workers: list[int], late: int, starter: int | None) 
         # The worker that was started last has died.
         gaps = [after]
     return tuple(gaps if len(gaps) == count else ())
+
+
+def _before(job: JobState, workers: list[int], starter: int | None) -> tuple[int, ...]:
+    """If all were started late: as many unused pids right before the pool's thread that starts workers."""
+    first = () if starter is None else tuple(range(starter - len(workers), starter))
+    taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
+    return first if taken.isdisjoint(first) else ()
 
 
 def _latecomer(starts: list[float]) -> int | None:

@@ -153,7 +153,7 @@ def _fruitless(job: JobState, key: ThreadKey) -> WaitEdge | None:
         why = "the pool has no worker although one of its threads starts them: each ends as soon as it was started"
     else:
         return None
-    return WaitEdge((NoReleaser(why, reason=Absent.WORKERS_END),), words="pool result", evidence=why)
+    return WaitEdge((NoReleaser(why, reason=Absent.WORKERS_END),), words="the result of a pool task", evidence=why)
 
 
 def _has_children(job: JobState, pid: int) -> bool:
@@ -181,7 +181,7 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not busy and (feeding := _feeding(job, key)):
         return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=idle_words(job, workers))
     if busy:
-        return WaitEdge(tuple(busy), words="result of a pool task", evidence=idle_words(job, workers))
+        return WaitEdge(tuple(busy), words="the result of a pool task", evidence=idle_words(job, workers))
     # An executor notices a worker that crashed; one that ended without an error had done its share (max_tasks_per_child).
     gone = [one for one in gone_children(job, key[0], POOL_WORKERS) if one.status or not _has_executor(job, key[0])]
     if gone:
@@ -190,13 +190,15 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     if not workers and _has_executor(job, key[0]):
         why = "the executor has no worker process left, and has started no other one"
-        return WaitEdge((NoReleaser(why, (key[0],), Absent.NO_WORKERS),), words="pool result", evidence=why)
+        return WaitEdge(
+            (NoReleaser(why, (key[0],), Absent.NO_WORKERS),), words="the result of a pool task", evidence=why
+        )
     why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
     # A worker sends a result before it asks for the next task, so a living one has lost none.
     dead = died.dead if died else ()
     blame = dead or ((key[0],) if reason in (Absent.RESULT_LOST, Absent.WORKER_REPLACED) else tuple(workers))
-    return WaitEdge((NoReleaser(why, blame, reason),), words="pool result")
+    return WaitEdge((NoReleaser(why, blame, reason),), words="the result of a pool task")
 
 
 def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:

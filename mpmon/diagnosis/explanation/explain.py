@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mpmon.diagnosis.advice.practices import further_advice
 from mpmon.diagnosis.edges.deaths import death
-from mpmon.diagnosis.explanation.advice import further_advice
 from mpmon.diagnosis.explanation.basis import agreement
 from mpmon.diagnosis.explanation.proof import judged
 from mpmon.diagnosis.explanation.symptoms import hidden, symptom

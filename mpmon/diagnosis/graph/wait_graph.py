@@ -224,12 +224,13 @@ class Graph:
         )
 
     def _waiting(self, core: list[ThreadKey]) -> list[Target]:
-        """The fallback: the waiters whose helper is unknown, since a waiter with a known target moves when that target
-        does; all waiters if there is no such one.
+        """The fallback: the waiters whose helper is unknown, since a waiter with a known target, or a single one, moves when that
+        does, and who waits for an end may be the one who is needed; all waiters if there is no such one.
         """
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
-        vague: list[Target] = [key for key, edge in waiting if not edge.exact and not edge.every]
-        return vague or [key for key, _ in waiting]
+        vague = [(key, edge) for key, edge in waiting if not edge.exact and not edge.every]
+        several = [row for row in vague if len(row[1].targets) > 1 or row[1].of_end]
+        return [key for key, _ in several or vague or waiting]
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
         """Threads that run user code which a library called on behalf of another member."""

@@ -10,6 +10,6 @@ LIBRARY = Library(
         ("loky/backend/", "multiprocessing/"),
         ("joblib/pool.py", "multiprocessing/queues.py"),
     ),
-    polls=(polls(Wait.POOL_RESULT, "_wait_retrieval ._aborting", "pool result"),),
+    polls=(polls(Wait.POOL_RESULT, "_wait_retrieval ._aborting", "the result of a pool task"),),
     bundles=("joblib/externals/",),
 )

@@ -8,7 +8,7 @@ LIBRARY = Library(
     waits=(
         waits(Wait.POOL_TASK, "multiprocessing/pool.py", "worker", "work", called="get"),
         waits(Wait.SERVICE, "multiprocessing/pool.py", "_handle_workers _handle_tasks _handle_results _wait_for_updates"),
-        waits(Wait.POOL_RESULT, "multiprocessing/pool.py", "get wait next map starmap apply", "pool result"),
+        waits(Wait.POOL_RESULT, "multiprocessing/pool.py", "get wait next map starmap apply", "the result of a pool task"),
         waits(Wait.JOIN_PROCESS, "multiprocessing/pool.py", "join _help_stuff_finish", "the pool to end"),
         waits(Wait.EXIT, "multiprocessing/util.py", "_exit_function", "children to exit"),
         waits(Wait.QUEUE_PUT, "multiprocessing/queues.py", "put", "room in a queue"),
@@ -37,7 +37,7 @@ LIBRARY = Library(
     ),
     polls=(
         polls(Wait.JOIN_PROCESS, "is_alive .exitcode active_children", "a child to exit"),
-        polls(Wait.POOL_RESULT, "ready", "pool result"),
+        polls(Wait.POOL_RESULT, "ready", "the result of a pool task"),
         polls(Wait.QUEUE_GET, "get_nowait empty qsize", "an item from a queue"),
     ),
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),

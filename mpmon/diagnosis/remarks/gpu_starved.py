@@ -15,7 +15,7 @@ from statistics import mean
 
 import msgspec
 
-from mpmon.diagnosis.explanation.advice import available_cpus
+from mpmon.diagnosis.advice.practices import available_cpus
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, between, several
 from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER

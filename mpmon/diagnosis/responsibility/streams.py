@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpmon.diagnosis.graph import Target
+from mpmon.diagnosis.graph import Exited, Target
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import hub
 from mpmon.diagnosis.stacks.waits import LOCKS, in_own_code
@@ -26,8 +26,10 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
         (key for key in reads if key in stuck.job.stacks or _are_ancestors(stuck, stuck.targets(key), key[0])), None
     )
     targets = stuck.targets(asks) if asks else ()
-    all_stuck = targets and all(target in stuck.closed.members for target in targets)
-    return asks if asks and all_stuck and not any(_reads_output(stuck, target, asks) for target in targets) else None
+    # Who has ended will not answer either.
+    left = [target for target in targets if not isinstance(target, Exited)]
+    all_stuck = left and all(target in stuck.closed.members for target in left)
+    return asks if asks and all_stuck and not any(_reads_output(stuck, target, asks) for target in left) else None
 
 
 def _are_ancestors(stuck: StuckSet, targets: Sequence[Target], pid: int) -> bool:

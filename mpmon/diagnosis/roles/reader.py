@@ -12,7 +12,7 @@ from mpmon.diagnosis.libraries.rows import HelperRow
 from mpmon.diagnosis.roles.names import PROCESS_FILE, named_process, shown_name, target_of
 from mpmon.diagnosis.roles.programs import SHELLS, called, is_python, program
 from mpmon.diagnosis.roles.role import MAIN, RANK, GivenNames, Role
-from mpmon.diagnosis.stacks.frames import bare, calls, own_frames
+from mpmon.diagnosis.stacks.frames import bare, calls, is_user, own_frames
 from mpmon.model import Frame, Process, Stack
 from mpmon.numerals import numeral
 
@@ -159,8 +159,11 @@ class Reader:
         )
 
     def _known_number(self, name: str) -> int | None:
-        """The innermost local with that name."""
-        texts = (frame.known[name] for frame in self.frames if frame.known and name in frame.known)
+        """The local with that name in the outermost call of the job's own code, which began with it: others may count
+        through all ranks. Else the innermost one of a library.
+        """
+        own = [frame for frame in reversed(self.frames) if is_user(frame.file)]
+        texts = (frame.known[name] for frame in (*own, *self.frames) if frame.known and name in frame.known)
         return next((number for text in texts if (number := numeral(text)) is not None), None)
 
     def _rank_role(self, number: int | None, environment: Mapping[str, str]) -> Role:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.humanize import runs, several
+from mpmon.diagnosis.humanize import runs, several, verb
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.collectives import Differs, Split, named_root, names_of, split
+from mpmon.diagnosis.stuck.collectives import Differs, Split, named_group, named_root, names_of, split
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
@@ -44,11 +44,20 @@ def _other_operation(stuck: StuckSet, found: Split) -> Match:
             *filter(None, (found.why,)),
         ),
         advice=(
-            "Call the same collectives in the same order on every rank.",
-            "Evaluate and save with model.module, outside the DistributedDataParallel wrapper.",
+            "Call the same collectives in the same order, and equally often, on every rank.",
+            *((_WRAPPER,) if _in_wrapper(stuck, found) else ()),
         ),
         certainty=found.numbers.certainty, tells_of=found.all,
     )  # fmt: skip
+
+
+_WRAPPER = "Evaluate and save with model.module, outside the DistributedDataParallel wrapper."
+
+
+def _in_wrapper(stuck: StuckSet, found: Split) -> bool:
+    """A rank is in a collective of the wrapper around its model."""
+    stacks = (stuck.job.stacks.get(key) for key in found.all)
+    return any(frame.file.endswith("nn/parallel/distributed.py") for stack in stacks if stack for frame in stack.frames)
 
 
 def _common_place(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
@@ -83,6 +92,20 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
         ),
         certainty=Certainty.LIKELY, tells_of=found.all,
     )  # fmt: skip
+
+
+def _other_name(stuck: StuckSet, found: Split) -> Match:
+    """All ranks make a group, but some meet under another name: by default the name counts the groups made so far."""
+    names = {key: named_group(key, stuck.job) or "" for key in found.others}
+    usual = next(names[key] for key in found.others if key not in found.odd)
+    odd = names_of(stuck, found.odd)
+    return Match(
+        summary=f"all ranks are in {found.name}, but {odd} {verb(len(found.odd), 'make')} group {names[found.odd[0]]} and the "
+        f"others group {usual}{stuck.at(found.odd[0])}: they have made a different number of groups before",
+        evidence=tuple(f"{names_of(stuck, (key,))}: `group_name` of torch is {name}" for key, name in names.items()),
+        advice=("Call new_group() on every rank, also on those outside of the group, and in the same order.",),
+        certainty=Certainty.LIKELY,
+    )
 
 
 def _other_root(stuck: StuckSet, found: Split) -> Match:
@@ -169,6 +192,7 @@ def _operation(found: Split) -> str:
 _TELLS: dict[Differs, Callable[[StuckSet, Split], Match]] = {
     Differs.OPERATION: _other_operation,
     Differs.NUMBER: _not_the_same,
+    Differs.NAME: _other_name,
     Differs.ROOT: _other_root,
     Differs.GROUP: _other_group,
     Differs.ARGUMENT: _other_argument,

@@ -12,7 +12,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.stacks.frames import is_user
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
@@ -43,6 +43,8 @@ def match(stuck: StuckSet) -> Match | None:
         advice=(
             f"Close everything that {library} has open before the script ends."
             if library
+            else "Let its task end, and call shutdown(cancel_futures=True) before the script ends."
+            if any(context(stuck.job.stacks.get(key)) for key in threads)
             else "End the thread before the script ends, or start it with daemon=True.",
         ),
         certainty=Certainty.LIKELY,
@@ -86,8 +88,8 @@ def _owes_to_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None
             *stuck.edge_evidence(),
         ),
         advice=(
-            f"Search the standard error of {name} for a traceback: after an error, too, multiprocessing joins the children.",
-            "Send the children their end in a finally, or start them with daemon=True.",
+            f"Search the standard error of {name} for a traceback: multiprocessing joins the children after an error, too.",
+            "Send the children their sentinel in a finally block, or start them with daemon=True.",
         ),
         certainty=Certainty.LIKELY,
     )

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.libraries.torch_data import LOADER_WORKER
 from mpmon.diagnosis.stacks.native_waits import Sort
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "fork-lock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
+
+
+def _started_otherwise(stuck: StuckSet) -> str:
+    if stuck.kind() == LOADER_WORKER:
+        return 'Start workers with multiprocessing_context="forkserver" or "spawn".'
+    pid = (stuck.root or stuck.goal)[0]
+    if stuck.job.role(stuck.job.processes[pid].ppid).kind == "forkserver":
+        return "Import in set_forkserver_preload() only what starts no thread and takes no lock."
+    return (
+        'Start it with multiprocessing.get_context("spawn"); after os.fork(), run another program or only simple code.'
+    )
 
 
 def match(stuck: StuckSet) -> Match | None:
@@ -28,8 +40,8 @@ def match(stuck: StuckSet) -> Match | None:
         "its holder does not exist in this process",
         evidence=(f"{stuck.role()}: {stuck.nobody.why}",),
         advice=(
-            'Start workers with multiprocessing_context="forkserver" or "spawn".',
-            "Or start them before any thread takes that lock.",
+            _started_otherwise(stuck),
+            "Or start the child before any thread takes that lock.",
         ),
         certainty=Certainty.PROVED if stuck.wait_state().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
     )

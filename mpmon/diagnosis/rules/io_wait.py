@@ -46,12 +46,11 @@ def match(stuck: StuckSet) -> Match | None:
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *stuck.edge_evidence(),
         ),
-        advice=_OF_PIPE if opens else _OF_SERVER if stuck.ending is Ending.DESERTED else _OF_PEER,
+        advice=() if opens else _OF_SERVER if stuck.ending is Ending.DESERTED else _OF_PEER,
     )
 
 
 _OTHER_END = "the other end of a named pipe to be opened"
-_OF_PIPE = ("Opening a named pipe waits until somebody opens its other end: start the reader, or the writer, first.",)
 _OF_SERVER = (
     "Look for what it should have got: the server sends that elsewhere (standard error), keeps it in a buffer, or was not asked.",
     "Give the wait a time limit.",

@@ -6,9 +6,11 @@ What to do: take locks in the same order everywhere; use a single lock; never bl
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.humanize import verb
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
@@ -61,22 +63,9 @@ def match(stuck: StuckSet) -> Match | None:
     return Match(
         summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *steps))}",
         evidence=tuple(edge.evidence for key in stuck.at_end if (edge := stuck.graph.node(key).edge) and edge.evidence),
-        advice=(_advice(stuck),),
+        advice=for_circle(stuck, stuck.at_end),
         certainty=Certainty.PROVED,
     )
-
-
-def _advice(stuck: StuckSet) -> str:
-    if kept_permits(stuck):
-        return "Give back what was taken on every path, also after an error: with, or try and finally."
-    kinds = {stuck.wait_state(key).kind for key in stuck.at_end}
-    if kinds >= {Wait.PROCESS_EVENT, Wait.QUEUE_PUT}:
-        return "Take the items while you wait for the event, or give the queue room for all of them (maxsize)."
-    if kinds <= LOCKS:
-        return "Take the locks in the same order everywhere, or use one lock."
-    if Wait.FILE_MARK in kinds:
-        return "Write each file before waiting for the other one's, and end the wait with an error after a while."
-    return "Let one side read while the other writes: close unused ends, or use threads or communicate()."
 
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
@@ -157,10 +146,10 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     name, needing = stuck.job.name(holder[0]), stuck.job.names(others)
     held = _held_by(stuck, others[0])
     return Match(
-        summary=f"{name} holds {held} that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
-        f"{stuck.waits_for(holder)}{stuck.at(holder)}{_needed(stuck, holder, needing)}",
+        summary=f"{name} waits{stuck.at(holder)} for {stuck.waits_for(holder)}{_needed(stuck, holder, needing)}, but has {held} "
+        f"that {needing} {verb(len(others), 'wait')} for{stuck.at(others[0])}",
         evidence=stuck.edge_evidence(),
-        advice=("Release the lock before waiting for the others.",),
+        advice=(f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",),
         certainty=Certainty.LIKELY,
     )
 

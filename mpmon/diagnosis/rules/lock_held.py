@@ -8,6 +8,7 @@ What to do: move the slow work out of the lock; give the lock a timeout.
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.stands import for_standing
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
 from mpmon.diagnosis.criteria.parts import waiter_for_lock
 from mpmon.diagnosis.findings import Certainty
@@ -31,11 +32,20 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     beside = stuck.root is not None and waiter[0] == stuck.root[0]
     name = stuck.job.thread_words(waiter) if beside else stuck.job.name(waiter[0])
+    idle = stuck.wait_state().idle
+    does = "does nothing that would release it: it has been" if idle else "has been"
     return Match(
-        summary=f"{stuck.role()} holds the lock that {name} waits for, and has been {stuck.has_been()}",
+        summary=f"{stuck.role()} holds the lock that {name} waits for{stuck.at(waiter)}, and {does} {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
-        advice=("Do the slow work outside the lock, or take the lock with a timeout.",),
+        advice=_LEFT if idle else (_OUTSIDE, *for_standing(stuck)),
     )
+
+
+_LEFT = (
+    "Release it on every path, using `with`: an exception may have skipped release().",
+    "A generator keeps what it took until it is run to its end or closed.",
+)
+_OUTSIDE = "Do the slow work outside the lock, or take the lock with a timeout."
 
 
 def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
@@ -58,7 +68,7 @@ def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
     else:
         summary = (
             f"{keep} the standard input of {role} open, without using it: {were} forked while the pipe was open, and {role} "
-            f"reads no end of it until {until}"
+            f"sees no end of its input until {until}"
         )
         advice = _OF_PIPE
     return Match(summary=summary, evidence=(nobody.why, *stuck.edge_evidence()), advice=advice)

@@ -49,18 +49,26 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         advice=(
             *advice_on(stuck.job, found.pids),
-            "Restart: the lock is lost. Take locks with `with`, so that an exception releases them.",
-            "Do not kill or terminate() a process that shares a lock or a queue.",
+            *(_KILLED if found.killed else _LEFT_LOCKED),
         ),
         certainty=Certainty.LIKELY if inferred or found.killed else Certainty.PROVED,
     )  # fmt: skip
+
+
+_KILLED = (
+    "Restart: the lock stays taken.",
+    "Let processes that share locks or queues end by themselves; or use fcntl.flock, which the kernel releases.",
+)
+_LEFT_LOCKED = (
+    "Restart: the lock stays taken. Take locks with `with`, so that a return or an exception releases them.",
+)
 
 
 def _not_woken(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """A process that notifies waits for one that slept in the condition and has ended."""
     dead = [pid for pid in nobody.blame if not stuck.job.is_alive(pid)]
     return Match(
-        summary=f"{stuck.role()} waits{stuck.at()} until all whom it notified have woken, but one of them has ended in its wait",
+        summary=f"{stuck.role()} waits{stuck.at()} until all whom it notified have woken, but one of them died while waiting",
         evidence=(nobody.why, *stuck.edge_evidence(), *evidence_of(stuck.job, tuple(dead))),
         advice=(
             *advice_on(stuck.job, tuple(dead)),

@@ -8,6 +8,7 @@ What to do: look at the main thread's line; bound the loop.
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.stands import for_standing
 from mpmon.diagnosis.criteria.parts import Part, part
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import age
@@ -35,7 +36,7 @@ def match(stuck: StuckSet) -> Match | None:
             stuck.burning() if spins else f"{stuck.role()} stays at the same line",
             *stuck.edge_evidence(),
         ),
-        advice=("Look at that line; bound the loop or the wait.",),
+        advice=("Look at that line.", *for_standing(stuck)),
         certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.NOT_SCHEDULED else Certainty.POSSIBLE,
     )
 

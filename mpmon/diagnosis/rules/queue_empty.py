@@ -149,6 +149,7 @@ def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) ->
         evidence=stuck.edge_evidence(),
         advice=(
             "Let it answer what it has after a while: get(timeout=…) instead of waiting for a fixed number of requests.",
+            "A client that has nothing to send must say so (None), if it is counted.",
         ),
         certainty=Certainty.LIKELY,
     )

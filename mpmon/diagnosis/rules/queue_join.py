@@ -22,16 +22,15 @@ def match(stuck: StuckSet) -> Match | None:
     if found is None:
         return None
     feeder, joiner = found
-    names = stuck.job.role(joiner[0]).name, stuck.job.role(feeder[0]).name
+    names = stuck.job.name(joiner[0]), stuck.job.name(feeder[0])
     edge = stuck.graph.node(feeder).edge
     return Match(
-        summary=f"{names[0]} waits{stuck.at(joiner)} for {names[1]} to end before draining the queue that "
+        summary=f"{names[0]} waits{stuck.at(joiner)} for {stuck.waits_for(joiner)} before draining the queue that "
         f"{names[1]} still writes to",
         evidence=(f"the feeder thread of {names[1]} is blocked: {edge.evidence if edge else 'its pipe is full'}",),
         advice=(
-            "Call queue.get() for everything that was put before Process.join().",
+            "Before Process.join(), get() everything that was put into the queue.",
             "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
-            "SimpleQueue has no feeder thread: put() itself blocks there, at a visible line.",
         ),
         certainty=Certainty.PROVED,
     )

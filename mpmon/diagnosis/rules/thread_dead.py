@@ -44,7 +44,7 @@ def _died(stuck: StuckSet, who: str) -> Match:
         summary=f"{who} for {stuck.wait_state().words}{stuck.at()}, but no thread is left in {where} that could answer",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),
         advice=(
-            "Search the job's standard error for 'Exception in thread': the helper thread has died.",
+            "Search the job's standard error for 'Exception in thread': a helper thread has died, or never was there.",
             "Pass exceptions on through the queue, or use get(timeout=…) and check thread.is_alive().",
         ),
         certainty=Certainty.LIKELY,

@@ -7,6 +7,7 @@ What to do: take locks in the same order everywhere; do not join a thread while 
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.criteria.parts import in_own_pool
 from mpmon.diagnosis.edges.gil import gil_owner
@@ -51,7 +52,7 @@ def match(stuck: StuckSet) -> Match | None:
     return Match(
         summary=f"threads of {stuck.job.name(root_blockers[0][0])} wait for each other: {several(steps)}",
         evidence=_evidence(stuck, root_blockers) or tuple(steps),
-        advice=("Take locks in the same order everywhere; hold none in join() or get().",),
+        advice=for_circle(stuck, root_blockers),
         certainty=Certainty.PROVED if exact else Certainty.LIKELY,
         threads=tuple(suspect(stuck.job, key) for key in root_blockers),
     )

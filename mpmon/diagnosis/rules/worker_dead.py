@@ -24,8 +24,8 @@ CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})
 
 _NOTICE = (
-    "To detect such a death: ProcessPoolExecutor raises BrokenProcessPool; for your own processes, wait for "
-    "Process.sentinel too (multiprocessing.connection.wait)."
+    "To notice such a death, wait for Process.sentinel too (multiprocessing.connection.wait), or use ProcessPoolExecutor, "
+    "which raises BrokenProcessPool."
 )
 
 
@@ -42,7 +42,7 @@ def match(stuck: StuckSet) -> Match | None:
     pids = [gone.pid for gone in stuck.gone]
     names = several([f"{stuck.job.full_name(gone.pid)} {did(gone.how)}" for gone in stuck.gone])
     return Match(
-        summary=f"{names}, and {stuck.who_waits() or f'{stuck.role()} is {stuck.doing()}'}",
+        summary=f"{stuck.who_waits() or f'{stuck.role()} is {stuck.doing()}'}, but {names}",
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(*advice_on(stuck.job, pids), _NOTICE),
     )
@@ -73,7 +73,7 @@ def _polled_for(stuck: StuckSet) -> Match | None:
         return None
     names = several([f"{stuck.job.full_name(pid)} {did(death(stuck.job, pid).how)}" for pid in pids])
     return Match(
-        summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that it did not deliver",
+        summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that the dead one owed it",
         evidence=evidence_of(stuck.job, pids),
         advice=(*advice_on(stuck.job, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,
@@ -104,8 +104,9 @@ def _replaced(stuck: StuckSet) -> Match | None:
     if found is None:
         return None
     return Match(
-        summary=f"{stuck.role()} waits for {stuck.wait_state().words}, but a worker of its pool died: pid {found.successor} was "
-        "started in its place, and the task is lost",
+        summary=f"{stuck.role()} waits{stuck.at()} for {stuck.wait_state().words}, but a worker of its pool died"
+        f"{f' (probably pid {found.dead[0]})' if len(found.dead) == 1 else ''}, and its task is lost: pid {found.successor} was "
+        "started in its place",
         evidence=(
             f"{found.shown_by}, and no pool worker is at work on a task",
             *(

@@ -9,6 +9,7 @@ What to do: look at the worker's line; `num_workers=0` shows the same in the tra
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.stands import for_standing
 from mpmon.diagnosis.criteria.parts import Part, part
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import age, several
@@ -33,27 +34,19 @@ def match(stuck: StuckSet) -> Match | None:
     return Match(
         summary=f"{stuck.role()} {'blocks the SIGTERM that was to end it, and ' if signal else ''}has been {stuck.has_been()}",
         evidence=(_moves(stuck), *signal, *stuck.edge_evidence()),
-        advice=(_UNBLOCK,) if signal else _advice(stuck, spins=spins),
+        advice=(_UNBLOCK,) if signal else _advice(stuck),
         certainty=Certainty.POSSIBLE if spins and stuck.context() is None else Certainty.LIKELY,
     )
 
 
-def _advice(stuck: StuckSet, *, spins: bool) -> tuple[str, ...]:
+def _advice(stuck: StuckSet) -> tuple[str, ...]:
     of_loader = stuck.kind() == LOADER_WORKER
-    look = (
-        "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
-        if of_loader
-        else "Look at that line."
+    look = "Look at that line" + (
+        "; num_workers=0 runs it in the trainer, where it is easier to watch." if of_loader else "."
     )
-    if spins and stuck.backtracks:
-        return (look,)
-    return (
-        look,
-        "Bound the loop: it never finds what it looks for."
-        if spins
-        else "Give what it calls a timeout"
-        + ("; DataLoader(timeout=60) turns such a wait into an error." if of_loader else "."),
-    )
+    waits = of_loader and stuck.motion() is Motion.NOT_SCHEDULED
+    turned = ("DataLoader(timeout=60) turns such a wait into an error.",) if waits else ()
+    return (look, *for_standing(stuck), *turned)
 
 
 _UNBLOCK = (

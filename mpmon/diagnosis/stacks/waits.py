@@ -211,25 +211,26 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
             else WaitState(Wait.FILE, "reading a device")
         )
     if name in _POLLS and (blocked.timeout_s is not None or len(set(kinds)) > 1):
-        return WaitState(Wait.POLL, "events")
+        return WaitState(Wait.POLL, "events of its descriptors")
     if "pty" in kinds and not blocked.writes:
         return WaitState(Wait.PIPE_READ, "output to a terminal")
     if "pipe" in kinds:
         return WaitState(
-            Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"
+            Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ,
+            "room in a pipe" if blocked.writes else "data from a pipe",
         )
     if "socket" in kinds:
-        return WaitState(Wait.SOCKET, "a socket")
+        return WaitState(Wait.SOCKET, "room in a socket" if blocked.writes else "data from a socket")
     if name == "read" and kinds == ["eventfd"]:
         return WaitState(Wait.PIPE_READ, "a signal of an eventfd")
     if not _EVENTS.isdisjoint(kinds):
-        return WaitState(Wait.POLL, "events")
+        return WaitState(Wait.POLL, "events of its descriptors")
     if opens_pipe(blocked):
         return WaitState(Wait.FILE, "opening a named pipe")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
         return WaitState(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in _POLLS:
-        return WaitState(Wait.POLL, "events")
+        return WaitState(Wait.POLL, "events of its descriptors")
     return WaitState(Wait.UNKNOWN, name or "unknown")
 
 

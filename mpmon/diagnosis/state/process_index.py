@@ -108,7 +108,9 @@ class ProcessIndex:
 
     def full_name(self, pid: int) -> str:
         """The name of a process and its pid, whether another one is called the same or not."""
-        return f"{self.role(pid).name} (pid {pid})"
+        name = self.role(pid).name
+        note = name.rpartition("(")[2].removesuffix(")") if name.endswith(")") else ""
+        return f"{name[:-1]}, pid {pid})" if note and not note.isdigit() else f"{name} (pid {pid})"
 
     @cached_property
     def _namesakes(self) -> frozenset[str]:

@@ -25,6 +25,7 @@ from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.model import Stack
+from mpmon.numerals import numeral
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ class Differs(Enum):
     UNMET = "they send to, or receive from, a rank in a collective, while another one wants to do that with them"
     OPERATION = "they are in another operation"
     NUMBER = "their numbers, sizes or types show that it is another operation of the same name"
+    NAME = "they call the group that all make by another name, since they have made more groups, or fewer"
     ROOT = "they name another root"
     GROUP = "they came with another group"
     ARGUMENT = "they have another value at hand"
@@ -150,8 +152,9 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
         groups = {
             name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.at_end])
         }
-    how = _directions(groups)
-    if how is None:
+    how, those = _directions(groups), set(itertools.chain(*groups.values()))
+    if how is None or not all(those.issuperset(stuck.targets(key)) for key in those):
+        # One of them waits for a rank that is elsewhere.
         return None
     cycle = tuple(key for keys in groups.values() for key in keys)
     mains = [(pid, pid) for pid in stuck.job.ranks]
@@ -238,6 +241,9 @@ def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     numbers = numbered(stuck)
+    if set(groups) <= POINT_TO_POINT and not numbers.evidence:
+        # Each names the rank that it waits for, and one of those is in no operation at all.
+        return None
     if len(groups) == 1:
         return _same_name(stuck, groups, numbers)
     odd, why = (numbers.odd, "") if numbers.odd else odd_ones_out(stuck, groups)
@@ -270,6 +276,8 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
     ((name, keys),) = groups.items()
     if numbers.evidence:
         return Split(Differs.NUMBER, numbers.odd, groups, numbers=numbers)
+    if named := with_another_name(keys, stuck.job):
+        return Split(Differs.NAME, named, groups, name, tuple(keys))
     if found := with_another_root(keys, stuck.job):
         return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
     odd, waiting = astray(keys, stuck.job)
@@ -398,6 +406,24 @@ def named_root(key: ThreadKey, job: JobState) -> dict[str, str]:
     """The arguments of a rank's call that name the root of its operation; empty if there are none."""
     frame = job.wait_state(key).frame
     return {name: value for name, value in ((frame and frame.known) or {}).items() if name in ROOTS}
+
+
+def named_group(key: ThreadKey, job: JobState) -> str | None:
+    """The name by which a rank meets the others of a group that it makes: a count of its groups, if it has made none by name."""
+    stack = job.stacks.get(key)
+    known = (frame.known or {} for frame in (stack.frames if stack else ()))
+    return next((names["group_name"] for names in known if "group_name" in names), None)
+
+
+def with_another_name(keys: list[ThreadKey], job: JobState) -> tuple[ThreadKey, ...]:
+    """Of ranks that make a group, those that give it another name than most; of two, the one that has counted fewer."""
+    names = {key: name for key in keys if (name := named_group(key, job)) is not None}
+    by_name: dict[str, list[ThreadKey]] = {}
+    for key, name in names.items():
+        by_name.setdefault(name, []).append(key)
+    if len(names) < len(keys) or len(by_name) != 2:
+        return ()
+    return tuple(min(by_name.items(), key=lambda row: (len(row[1]), numeral(row[0]) or 0))[1])
 
 
 def with_another_root(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:

@@ -218,7 +218,7 @@ class StuckSet:
 
     def named(self, key: ThreadKey) -> str:
         """A member's role, and its thread when that is not the main one."""
-        name = self.job.role(key[0]).name
+        name = self.job.name(key[0])
         return name if key[0] == key[1] else f"{self.job.thread_words(key)} of {name}"
 
     def kind(self) -> str:

@@ -66,9 +66,9 @@ OUTSIDE = frozenset({"selector_events.py", "unix_events.py", "base_events.py", "
 IN_THREADS = (("/anyio/_backends/_asyncio.py", "run_sync_in_worker_thread"),)
 """Functions of libraries that wait for a thread of theirs."""
 
-LIMITS, ENDLESS = {b"Timeout": b"", b"CancelScope": b"_deadline"}, float("inf")
+LIMITS, ENDLESS = {b"Timeout": b"_when", b"CancelScope": b"_deadline"}, float("inf")
 """Classes whose `async with` or `with` block has a time limit for its body: asyncio, async_timeout, anyio; with the attribute
-that has the moment, if it may be endless.
+that has the moment, which may be endless, or `None`.
 """
 
 FLOAT_AT = 16
@@ -224,10 +224,11 @@ class Awaits:
     def _limits(self, owner: int) -> bool:
         """Whether the block of this object has a time limit. Raises `Torn`."""
         kind = next((base for base in self._objects.bases(owner) if base in LIMITS), None)
-        moment = self._objects.attribute(owner, LIMITS[kind]) if kind and LIMITS[kind] else None
-        if moment and self._objects.type_name(moment) == b"float":
+        moment = self._objects.attribute(owner, LIMITS[kind]) if kind else None
+        found = self._objects.type_name(moment) if moment else b""
+        if moment and found == b"float":
             return self._objects.words("d", moment + FLOAT_AT) != (ENDLESS,)
-        return kind is not None
+        return kind is not None and found != NONE
 
     def _is_limited(self, frame: FrameInMemory) -> bool:
         """Whether a call has a time limit for everything it awaits. Raises `Torn`."""

@@ -126,8 +126,10 @@ def main_guard(job: JobState, finding: Finding) -> str | None:
 
 
 def items_of_the_feeder(job: JobState, finding: Finding) -> str | None:
-    """A thread waits on a queue with feeder threads, and the queue's producer died."""
-    if finding.cause != "queue-empty" or not any(suspect.dead for suspect in finding.suspects):
+    """A thread waits on a queue with feeder threads, and the queue's producer ended by itself, perhaps before these were done."""
+    # One that was killed could run no code any more.
+    ended = [suspect.pid for suspect in finding.suspects if suspect.dead and not _was_killed(job, suspect.pid)]
+    if finding.cause != "queue-empty" or not ended:
         return None
     frames = [frame for stack in _stacks(job, finding) for frame in stack.frames]
     gets = [frame.function for frame in frames if calls(frame, "multiprocessing/queues.py", ("get",))]
@@ -137,6 +139,12 @@ def items_of_the_feeder(job: JobState, finding: Finding) -> str | None:
         "Items that were put but not yet sent are lost with the producer's feeder thread: end it with queue.close() and "
         "queue.join_thread(), or use SimpleQueue, which has no feeder thread."
     )
+
+
+def _was_killed(job: JobState, pid: int) -> bool:
+    """A signal ended it; or nothing tells how it ended."""
+    process = job.processes.get(pid)
+    return process is None or process.exit_code is None or process.exit_code & 0x7F != 0
 
 
 def sender_of_tensors(job: JobState, finding: Finding) -> str | None:
@@ -216,7 +224,11 @@ def _start(job: JobState, pid: int) -> str:
     """The call that starts a child by another method."""
     if job.role(pid).kind == LOADER_WORKER:
         return 'use DataLoader(multiprocessing_context="forkserver")'
-    return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
+    torch = any(
+        "/torch/" in frame.file for key in job.threads(pid) if (stack := job.stacks.get(key)) for frame in stack.frames
+    )
+    library = "torch.multiprocessing" if torch else "multiprocessing"
+    return f'call {library}.set_start_method("forkserver") at the start of the program'
 
 
 def _all(finding: Finding) -> tuple[Suspect | Waiter, ...]:
