@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import runs, several, verb
 from mpmon.diagnosis.state.history import ThreadKey
@@ -27,7 +29,7 @@ def match(stuck: StuckSet) -> Match | None:
     """All ranks are in collectives, but of different names, or of the same name and still not in the same operation."""
     found = split(stuck)
     tell = _TELLS.get(found.how) if found else None
-    return tell(stuck, found) if tell and found else None
+    return msgspec.structs.replace(tell(stuck, found), tells_of=found.all) if tell and found else None
 
 
 def _other_operation(stuck: StuckSet, found: Split) -> Match:
@@ -47,7 +49,7 @@ def _other_operation(stuck: StuckSet, found: Split) -> Match:
             "Call the same collectives in the same order, and equally often, on every rank.",
             *((_WRAPPER,) if _in_wrapper(stuck, found) else ()),
         ),
-        certainty=found.numbers.certainty, tells_of=found.all,
+        certainty=found.numbers.certainty,
     )  # fmt: skip
 
 
@@ -90,7 +92,7 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
             "Use process groups in the same order on every rank.",
             "Compare how many loop iterations each rank does.",
         ),
-        certainty=Certainty.LIKELY, tells_of=found.all,
+        certainty=Certainty.LIKELY,
     )  # fmt: skip
 
 

@@ -95,9 +95,9 @@ def _left(stuck: StuckSet, found: Split) -> Match:
         summary=f"{stuck.job.names(found.odd)} never enters {several(list(found.groups))}, in which "
         f"{stuck.job.names(found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
         evidence=stuck.edge_evidence(),
-        advice=("Let all ranks leave the loop in the same step: use a collective to agree on it first.",),
-        certainty=Certainty.LIKELY,
-    )
+        advice=("Agree by a collective when to leave the loop, so that all ranks leave it in the same step.",),
+        certainty=Certainty.LIKELY, tells_of=found.all,
+    )  # fmt: skip
 
 
 def _left_without_key(stuck: StuckSet, found: Split) -> Match:

@@ -59,13 +59,21 @@ def match(stuck: StuckSet) -> Match | None:
         f"{stuck.job.name(key[0])} has taken {count} permit{'s' * (count > 1)} more than it gave back"
         for key, count in kept_permits(stuck).items()
     ]
-    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
     return Match(
-        summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *steps))}",
+        summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *_steps(stuck)))}",
         evidence=tuple(edge.evidence for key in stuck.at_end if (edge := stuck.graph.node(key).edge) and edge.evidence),
         advice=for_circle(stuck, stuck.at_end),
         certainty=Certainty.PROVED,
     )
+
+
+def _steps(stuck: StuckSet) -> list[str]:
+    """What each waits for, or what all do if that is the same, at one line; of an event loop only the edge tells more."""
+    alike = {(stuck.at(key), stuck.wait_state(key).words) for key in stuck.at_end}
+    if len(alike) == 1 and stuck.wait_state(stuck.at_end[0]).kind is not Wait.EVENT_LOOP:
+        ((at, words),) = alike
+        return [f"each waits{at} for {words}"]
+    return [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
 
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:

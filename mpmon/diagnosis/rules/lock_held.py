@@ -38,6 +38,7 @@ def match(stuck: StuckSet) -> Match | None:
         summary=f"{stuck.role()} holds the lock that {name} waits for{stuck.at(waiter)}, and {does} {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
         advice=_LEFT if idle else (_OUTSIDE, *for_standing(stuck)),
+        tells_of=frozenset({waiter}),
     )
 
 

@@ -73,10 +73,13 @@ def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Match | None:
     ends = stuck.members_in(*ENDS_OF_PROCESSES)
     if stuck.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(stuck.closed.members):
         return None
-    steps = several([f"{stuck.job.name(key[0])}{stuck.at(key)}" for key in putting])
+    places: dict[str, list[ThreadKey]] = {}
+    for key in putting:
+        places.setdefault(stuck.at(key), []).append(key)
+    steps = several([f"{stuck.job.names(keys)}{at}" for at, keys in places.items()])
     return Match(
-        summary=f"{steps} all block in put(): their queues are full, and every process that could take something out is "
-        "itself in put()",
+        summary=f"{steps} block in put(): their queues are full, and every process that could take something out is itself in "
+        "put()",
         evidence=stuck.edge_evidence(),
         advice=(
             "Take results out while putting tasks in: do one of the two in a separate thread.",

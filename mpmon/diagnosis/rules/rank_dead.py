@@ -14,6 +14,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
+from mpmon.spans import count
 
 CAUSE = "rank-dead"
 NEEDS = frozenset({"stacks"})
@@ -31,18 +32,26 @@ def match(stuck: StuckSet) -> Match | None:
     if loss(stuck) is not Loss.RANK:
         return None
     pids = [gone.pid for gone in stuck.gone]
-    names = several([f"pid {gone.pid} {did(gone.how)}" for gone in stuck.gone])
+    names = several([f"{_named(stuck, gone.pid)} {did(gone.how)}" for gone in stuck.gone])
     waiting = [stuck.job.name(key[0]) for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     others = f"{several(waiting) or stuck.role()} wait{'s' if len(waiting) < 2 else ''} for it"
     return Match(
-        summary=f"a rank is dead: {names}; {others} in {stuck.wait_state().words}",
+        summary=f"{names}, and {others} in {stuck.wait_state().words}",
         evidence=evidence_of(stuck.job, pids),
         advice=(
             *advice_on(stuck.job, pids),
             _LAUNCHERS,
         ),
-        certainty=Certainty.LIKELY,
-    )
+        certainty=Certainty.LIKELY, tells_of=frozenset(stuck.closed.members),
+    )  # fmt: skip
+
+
+def _named(stuck: StuckSet, pid: int) -> str:
+    """A dead rank: its number is that of the only one that is missing, where its own process tells none any more."""
+    missing = stuck.job.world.missing()
+    if stuck.job.role(pid).rank is None and len(stuck.gone) == 1 and count(missing) == 1:
+        return f"rank {missing[0][0]} (pid {pid})"
+    return f"a rank (pid {pid})" if stuck.job.role(pid).rank is None else stuck.job.full_name(pid)
 
 
 def _without_trace(stuck: StuckSet, why: str) -> Match:

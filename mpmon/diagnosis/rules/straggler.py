@@ -34,7 +34,7 @@ def match(stuck: StuckSet) -> Match | None:
             "Look at that line of that rank; the others wait as expected.",
             "init_process_group(timeout=…) turns such a wait into an error; bound the work the rank does meanwhile.",
         ),
-        certainty=_certainty(stuck, proved=any(lag.exact for lag in lags)),
+        certainty=_certainty(stuck, proved=any(lag.exact for lag in lags)), tells_of=frozenset(others),
     )  # fmt: skip
 
 
