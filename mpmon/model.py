@@ -291,8 +291,8 @@ class SemaphoreUse(Row, frozen=True, kw_only=True):
     """`threading.get_ident()` of the thread that acquired last."""
 
 
-BLOCK = "block:"
-"""Begins the ids of the objects of `with` blocks."""
+BLOCK, PERMITS = "block:", "permits:"
+"""Begin the ids of the objects of `with` blocks, and of semaphores of `threading`."""
 
 
 class LockUse(Row, frozen=True, kw_only=True):
@@ -305,7 +305,7 @@ class LockUse(Row, frozen=True, kw_only=True):
     tid: Pid
     object: Name
     """`futex:PID:ADDRESS`, the word its waiters sleep on; from Python 3.14 on `lock:PID:ADDRESS`. `block:DIGEST` for a lock of a
-    program's own making, with a digest of its class and name.
+    program's own making, with a digest of its class and name; `permits:PID:ADDRESS` for a semaphore.
     """
     kind: str
     """`Lock`, `RLock`, or `Condition` for the lock inside of one; the class, or the function that makes it, of another one."""
@@ -323,11 +323,20 @@ class LockUse(Row, frozen=True, kw_only=True):
     """False when the thread ran while it was read, or may have given the lock back inside of its `with` block."""
     asleep: bool = False
     """It sleeps on its way into the block, instead of asking again and again: what wakes it need not be the end of a block."""
+    alone: bool = False
+    """It waits for a permit of a semaphore that each call takes and gives back itself; and as far as is seen, no other thread is
+    in a call that gives any back, but those that hold one.
+    """
 
     @property
     def of_block(self) -> bool:
         """It is a lock of a program's own making."""
         return self.object.startswith(BLOCK)
+
+    @property
+    def of_permits(self) -> bool:
+        """It is a semaphore."""
+        return self.object.startswith(PERMITS)
 
 
 class JoinTarget(Row, frozen=True, kw_only=True):

@@ -131,6 +131,8 @@ _CLIENT = External("a client of the server that this process is", moves=True)
 
 def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A lock, condition or queue between threads: any other Python thread of the process that is not itself idle."""
+    if edge := _permit(job, key):
+        return edge
     words = job.wait_state(key).words
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
@@ -154,6 +156,37 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
     return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
+
+
+def _permit(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A permit of a semaphore whose users give theirs back themselves: those in a `with` block of it; nobody, if there are none
+    and all other threads only wait for requests or for the end; `None` if others may give one back.
+    """
+    wanted = job.permit_wanted(key)
+    if wanted is None or not wanted.alone:
+        return None
+    holders = tuple(dict.fromkeys((use.pid, use.tid) for use in job.lock_holders(wanted.object)))
+    words = "a permit of a threading semaphore"
+    if holders:
+        names = several([job.thread_words(holder) for holder in holders])
+        evidence = f"pid {key[0]}: in a with block of the semaphore, by the value stacks of their calls: {names}"
+        return WaitEdge(holders, holder_known=True, words=f"{words} held by {names}", evidence=evidence)
+    waiters = {(use.pid, use.tid) for use in job.lock_waiters(wanted.object)}
+    others = [other for other in job.working_threads(key[0]) if other != key and other not in waiters]
+    if not all(_is_at_rest(job, other) for other in others):
+        return None
+    why = "no thread of this process is in a call that took a permit and would give it back"
+    return WaitEdge((NoReleaser(why, (key[0],), Absent.PERMIT_LOST),), words=words, evidence=why)
+
+
+def _is_at_rest(job: JobState, key: ThreadKey) -> bool:
+    """It is in no task, at whose end a permit may be given back, and waits as the threads of a server do that has no request."""
+    stack, kind = job.stacks.get(key), job.wait_state(key).kind
+    in_task = context(stack) is not None or bool(job.shape(key).runs)
+    return not in_task and (kind in _AT_REST or (kind is Wait.SLEEP and key[0] == key[1]))
+
+
+_AT_REST = frozenset({Wait.POLL, Wait.CONDITION, Wait.FUTEX, Wait.JOIN_THREAD, Wait.EVENT_LOOP, Wait.SIGNAL})
 
 
 def _is_beside_server_in_c(job: JobState, key: ThreadKey) -> bool:

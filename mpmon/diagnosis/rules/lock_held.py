@@ -34,8 +34,9 @@ def match(stuck: StuckSet) -> Match | None:
     name = stuck.job.thread_words(waiter) if beside else stuck.job.name(waiter[0])
     idle = stuck.wait_state().idle
     does = "does nothing that would release it: it has been" if idle else "has been"
+    what = "a permit" if stuck.job.permit_wanted(waiter) else "the lock"
     return Match(
-        summary=f"{stuck.role()} holds the lock that {name} waits for{stuck.at(waiter)}, and {does} {stuck.has_been()}",
+        summary=f"{stuck.role()} holds {what} that {name} waits for{stuck.at(waiter)}, and {does} {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
         advice=_LEFT if idle else (_OUTSIDE, *for_standing(stuck)),
         tells_of=frozenset({waiter}),

@@ -66,7 +66,12 @@ def held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
 
 def wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
     """What each thread waits for."""
-    return {(row.pid, row.tid): row for row in reversed(rows) if not (row.holds or row.asleep)}
+    return {(row.pid, row.tid): row for row in reversed(rows) if not (row.holds or row.asleep or row.of_permits)}
+
+
+def permits(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
+    """The semaphore that each thread waits for."""
+    return {(row.pid, row.tid): row for row in rows if row.of_permits and not row.holds}
 
 
 def asleep(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:

@@ -39,6 +39,10 @@ class SnapshotIndex(ObjectIndex):
         return self.memory.same("asleep", joins.asleep, self.snapshot.locks)
 
     @cached_property
+    def _permits(self) -> dict[ThreadKey, LockUse]:
+        return self.memory.same("permits", joins.permits, self.snapshot.locks)
+
+    @cached_property
     def _futexes(self) -> dict[ThreadKey, str]:
         """The first word that a thread waits on in futex(2)."""
         return self.memory.same("futexes", joins.futexes, self.snapshot.blocked)
@@ -56,6 +60,10 @@ class SnapshotIndex(ObjectIndex):
         """The threads that are in that block."""
         row = self.block_wanted(key)
         return self.lock_holders(row.object) if row else []
+
+    def permit_wanted(self, key: ThreadKey) -> LockUse | None:
+        """The semaphore of its process that a thread waits for."""
+        return self._permits.get(key)
 
     def seen_inside(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
         """The threads in blocks of that name, if a thread sleeps on its way into one; the blocks may be of different objects."""

@@ -41,6 +41,9 @@ GIVES_BACK = frozenset({RELEASES, "_release_save"})
 
 STACKS = frozenset({b"ExitStack"})
 
+SEMAPHORES = frozenset({b"Semaphore", b"BoundedSemaphore"})
+"""Classes of Lib/threading.py."""
+
 MOST_ENTERED = 16
 """Most blocks of one `ExitStack`."""
 
@@ -97,6 +100,10 @@ class Locks:
         is no longer held. Raises `Torn`.
         """
         return self._of_blocks(self._blocks.kept(frame), DEEPEST)
+
+    def has_permit_of(self, frame: FrameInMemory, semaphore: int) -> bool:
+        """Whether a call is in a `with` block of a semaphore. Raises `Torn`."""
+        return any(owner.object == semaphore for owner in self._blocks.kept(frame))
 
     def _of_blocks(self, owners: Iterable[Owner], deep: int) -> Iterator[tuple[Lock, bool]]:
         for owner in owners if deep else ():

@@ -8,12 +8,15 @@ from itertools import islice
 
 import msgspec
 
-from mpmon.model import LockUse
+from mpmon.model import PERMITS, LockUse
 from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.held import BY_HAND, GIVES_BACK, TAKES, Lock, Locks
+from mpmon.probes.interpreter.held import BY_HAND, GIVES_BACK, RELEASES, SEMAPHORES, TAKES, Lock, Locks
 from mpmon.probes.interpreter.inside import Inside
 from mpmon.probes.interpreter.pages import Torn
+
+WANTS = 2
+"""The place of the call that wants a permit: those of `Condition.wait` and `Semaphore.acquire` are further in."""
 
 
 class LockUses:
@@ -27,6 +30,8 @@ class LockUses:
         """Held locks that do not record their owner."""
         self._wanted: dict[int, Lock] = {}
         """What threads wait for, by thread."""
+        self._given_back: dict[int, bool] = {}
+        """Whether others may give a permit back, by semaphore."""
 
     def read(self) -> None:
         """Fill the rows: first who holds, then who wants, last who may hold what nobody is known to hold."""
@@ -35,6 +40,7 @@ class LockUses:
         for tid in self._inside.stacks:
             if tid in self._inside.sleepers:
                 self._inside.attempt(self._note_wanted, tid)
+                self._inside.attempt(self._note_permits, tid)
         self._note_taken_by_hand()
         self.rows = [self._doubted(row) for row in self.rows]
 
@@ -130,6 +136,46 @@ class LockUses:
         """Whether it sleeps on the lock's word; where locks have no such word, whether the lock is locked at all."""
         return lock.id == self._inside.sleepers[tid] if self._inside.layout.lock_word else lock.locked
 
+    # Permits of semaphores
+
+    def _note_permits(self, tid: int, frames: list[FrameInMemory]) -> None:
+        """The semaphore in whose `acquire` a thread sleeps, and who is in a `with` block of it: Lib/threading.py, where
+        `__enter__` is `acquire`.
+        """
+        if len(frames) <= WANTS or not _is_wait(frames[0]) or frames[1].code.name != TAKES:
+            return
+        semaphore, asks = frames[1].argument(0), frames[WANTS]
+        if not frames[1].code.file.endswith("/threading.py") or self._inside.objects.kind(semaphore) not in SEMAPHORES:
+            return
+        name = f"{PERMITS}{self._inside.pid}:{semaphore:#x}"
+        row = LockUse(
+            pid=self._inside.pid, tid=tid, object=name, kind="Semaphore", holds=False, function=asks.code.name
+        )
+        known = any(use.holds and use.object == name for use in self.rows)
+        holding = () if known else tuple(self._holding(semaphore))
+        self.rows += [
+            msgspec.structs.replace(row, tid=other, holds=True, function=frame.code.name, depth=depth, exact=False)
+            for other, depth, frame in holding
+        ]
+        gives_back = TAKES not in asks.names or RELEASES in asks.names
+        alone = gives_back and not self._may_be_given_back(semaphore)
+        self.rows.append(msgspec.structs.replace(row, depth=len(frames) - WANTS - 1, alone=alone))
+
+    def _holding(self, semaphore: int) -> Iterator[tuple[int, int, FrameInMemory]]:
+        for tid, frames in self._inside.stacks.items():
+            for place, frame in enumerate(frames):
+                if self._locks.has_permit_of(frame, semaphore):
+                    yield tid, len(frames) - place - 1, frame
+
+    def _may_be_given_back(self, semaphore: int) -> bool:
+        """Whether a call outside of the library, but those that wait for this semaphore, looks up `release`, or may."""
+        if semaphore not in self._given_back:
+            self._given_back[semaphore] = not all(
+                frames and not any(RELEASES in frame.names for frame in _before_wait(frames, semaphore))
+                for frames in self._inside.stacks.values()
+            )
+        return self._given_back[semaphore]
+
     # Of a program's own making
 
     def note_entering(self, polling: Collection[int]) -> None:
@@ -165,6 +211,12 @@ class LockUses:
         return LockUse(
             pid=self._inside.pid, tid=tid, object=lock.id, kind=lock.kind, holds=holds, function=name, depth=depth
         )
+
+
+def _before_wait(frames: list[FrameInMemory], semaphore: int) -> Iterator[FrameInMemory]:
+    """The calls outside of the standard library, without the one that waits for this semaphore."""
+    waits = len(frames) > WANTS and frames[1].code.name == TAKES and frames[1].argument(0) == semaphore
+    return (frame for frame in frames[WANTS + 1 if waits else 0 :] if not is_standard(frame.code.file))
 
 
 def _is_wait(frame: FrameInMemory) -> bool:
