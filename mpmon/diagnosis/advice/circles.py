@@ -71,6 +71,10 @@ def _reads_given_input(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
     return any(in_given_stream(stuck.job, key) for key in reads) and not _any(*ENDS_OF_PROCESSES)(stuck, keys)
 
 
+def _reads_inherited_input(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
+    return any(in_given_stream(stuck.job, key) for key in keys) and _any(*ENDS_OF_PROCESSES)(stuck, keys)
+
+
 def _only_room(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
     return all(_wants_room(stuck, key) for key in keys)
 
@@ -121,8 +125,11 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
     (_imports, (
         "Do not wait for another thread while a module is being imported: start the work from a function.",
     )),
-    (_a_lock, (
+    (_any(Wait.FILE_LOCK), (
         "Release the lock (commit, if it is a database's) before waiting for the other one.",
+    )),
+    (_a_lock, (
+        "Release the lock before waiting for the other one: hold none in join(), get() or a collective.",
     )),
     (_any(Wait.FILE_MARK), (
         "Write each file before waiting for the other one's, and end the wait with an error after a while.",
@@ -150,9 +157,11 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
         "Before join(), give the thread what it waits for: a sentinel, or the end of its input.",
         "In an event loop, do not block: await asyncio.to_thread(thread.join).",
     )),
+    (_reads_inherited_input, (
+        "Start a child that needs no input with stdin=DEVNULL: it inherits this process's input otherwise.",
+    )),
     (_any(*ENDS_OF_PROCESSES, Wait.CHILD), (
         "Do not wait for a child that needs this process to go on: answer it meanwhile, or wait for it in another thread.",
-        "Start a child that needs no input with stdin=DEVNULL: it inherits this process's input otherwise.",
     )),
     (_tasks, (
         "A task must not wait for one that has no thread yet: give the pool as many threads as have to meet.",

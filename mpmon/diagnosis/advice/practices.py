@@ -142,9 +142,10 @@ def items_of_the_feeder(job: JobState, finding: Finding) -> str | None:
 
 
 def _was_killed(job: JobState, pid: int) -> bool:
-    """A signal ended it; or nothing tells how it ended."""
-    process = job.processes.get(pid)
-    return process is None or process.exit_code is None or process.exit_code & 0x7F != 0
+    """A signal is known to have ended it."""
+    process, row = job.processes.get(pid), job.remembered.get(pid)
+    code = (process.exit_code or 0) & 0x7F if process else row.returncode if row else None
+    return code is not None and (code < 0 or (process is not None and code > 0))
 
 
 def sender_of_tensors(job: JobState, finding: Finding) -> str | None:

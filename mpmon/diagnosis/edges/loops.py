@@ -132,15 +132,17 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge((_nobody_at_hand(job, key),), words=words)
 
 
-def _nobody_at_hand(job: JobState, key: ThreadKey) -> External | NoReleaser:
-    """A party outside the job; nobody, if the loop has no time limit and watches only its own wake-up socket
-    (asyncio/selector_events.py).
+def _nobody_at_hand(job: JobState, key: ThreadKey) -> External:
+    """A party outside the job; or nobody, if the loop has no time limit and watches only its own wake-up socket
+    (asyncio/selector_events.py), while no native thread works that could use that, and no signal is handled.
     """
-    blocked = job.blocked.get(key)
-    if blocked is None or blocked.timeout_s is not None or len(blocked.waits_on) != 1:
-        return External("something outside the job, or a future that nothing completes")
-    why = "epoll without a time limit, on the loop's own wake-up socket only; no thread or child of the process runs"
-    return NoReleaser(why, reason=Absent.FUTURE)
+    blocked, pid = job.blocked.get(key), key[0]
+    alone = blocked is not None and blocked.timeout_s is None and len(blocked.waits_on) == 1
+    called = job.processes[pid].catches_term or bool(job.natives_at_work(pid))
+    return External(
+        "something outside the job, or a future that nothing completes",
+        reason=Absent.FUTURE if alone and not called else None,
+    )
 
 
 def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -160,20 +160,15 @@ def _is_given_rank(job: JobState, pid: int, other: int) -> bool:
 
 
 def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Any other client of the store may set the key: those that are connected to it, or, where that is not known, the ranks, the
-    process that serves the store, their parent, and those that wait for keys themselves; and those that were started like this
-    one and may yet become a client.
+    """Any other client of the store may set the key: the ranks, the process that serves the store, their parent, those that wait
+    for keys themselves, and those that were started like this one and may yet become a client.
     """
     if edge := with_rank_that_ended(job, key, "a key of the store"):
         return edge
     dead = dead_relatives(job, key[0], certain=False)
     waiting = (pid for pid in job.processes if job.wait_state((pid, pid)).kind is Wait.STORE_KEY)
-    coming = {pid for pid, _ in _on_their_way(job, key)}
-    if connected := _of_same_store(job, key):
-        clients = {*connected, *coming.difference(job.ranks)}
-    else:
-        clients = {*job.ranks, *job.store_servers, *waiting, *coming, job.processes[key[0]].ppid}
-    clients -= {key[0]}
+    coming = (pid for pid, _ in _on_their_way(job, key))
+    clients = {*job.ranks, *job.store_servers, *waiting, *coming, job.processes[key[0]].ppid} - {key[0]}
     alive = tuple((pid, pid) for pid in sorted(clients) if job.may_act(pid))
     outside = job.world.outside(job.world.elsewhere)
     if not alive and not dead and not outside:
@@ -181,23 +176,3 @@ def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
             (External("a client of the store on another machine", of_job=True),), words="a key of the store"
         )
     return WaitEdge((*alive, *dead, *outside), words="a key of the store that another process sets")
-
-
-def _of_same_store(job: JobState, key: ThreadKey) -> set[int]:
-    """The processes with a connection to the store that a thread asks, and the one that serves it; empty if that one is not seen:
-    torch's store listens at one port (torch/csrc/distributed/c10d/TCPStore.cpp).
-    """
-    ends = (item.peer for item in job.waits_on(key) if item.kind == "socket" and item.peer)
-    here = {(row.pid, near) for end in ends for row in job.holders.get(end, ()) if (near := _near(job, end))}
-    served = [
-        item for pid, near in here for name in job.held_by.get(pid, ())
-        if (item := job.objects.get(name)) and item.peer and _near(job, name) == near
-    ]  # fmt: skip
-    return {*(pid for pid, _ in here), *(row.pid for item in served for row in job.holders.get(item.peer or "", ()))}
-
-
-def _near(job: JobState, name: str) -> str:
-    """The address of this end of a connection: `tcp 127.0.0.1:29500`; empty for anything else."""
-    item = job.objects.get(name)
-    near, to, _ = (item.path or "").partition(" to ") if item else ("", "", "")
-    return near if to else ""

@@ -39,7 +39,8 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if any(job.motion(other) in _MOVES for other in others):
         return None
     (name, *_) = sorted(packages & job.shape(others[0]).runs)
-    if edge := _kept_out(job, key, [*tasks, *(other for other in job.stacks if packages & job.shape(other).asks)]):
+    asking = (other for other in job.stacks if other != key and packages & job.shape(other).asks)
+    if edge := _kept_out(job, key, [*tasks, *(other for other in asking if job.motion(other) not in _MOVES)]):
         return edge
     names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
@@ -63,8 +64,8 @@ def _by_its_client(job: JobState, key: ThreadKey) -> WaitEdge:
 
 
 def _kept_out(job: JobState, key: ThreadKey, users: list[ThreadKey]) -> WaitEdge | None:
-    """Of the tasks of a library, which all stand still, and of those that wait for them: the one that is in a `with` block of the
-    name of the one that this thread is about to enter, which may be its own.
+    """Of the tasks of a library and of those that wait for them, which all stand still: the one that is in a `with` block of the
+    name of the one that this thread is about to enter; which may be its own, if it is a task.
     """
     inside = [other for other in job.seen_inside(key) if other in users]
     if len(inside) != 1:

@@ -95,6 +95,8 @@ class External(msgspec.Struct, frozen=True, gc=False):
     """The party consists of ranks of the job, which could reveal what blocks them."""
     moves: bool = False
     """The party is known to make progress, so it may yet act."""
+    reason: Absent | None = None
+    """Why it has to be an external party, if one at all."""
 
 
 Target = ThreadKey | Exited | NoReleaser | External

@@ -10,6 +10,9 @@ from mpmon.diagnosis.graph.components import components
 from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target
 from mpmon.diagnosis.state.history import ThreadKey
 
+MOST_SEEN = 256
+"""At most this many threads are followed along edges that leave no choice."""
+
 
 class Graph:
     """Nodes by thread, made on demand by `look_up`."""
@@ -229,8 +232,26 @@ class Graph:
         """
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
         vague = [(key, edge) for key, edge in waiting if not edge.exact and not edge.every]
-        several = [row for row in vague if len(row[1].targets) > 1 or row[1].of_end]
-        return [key for key, _ in several or vague or waiting]
+        open_ones = [(key, edge) for key, edge in vague if edge.of_end or not self._has_one_helper(key)]
+        return [key for key, _ in open_ones or vague or waiting]
+
+    def _has_one_helper(self, key: ThreadKey) -> bool:
+        """A single target might help it: the others need this one first. Of those who could give a sign none is more likely."""
+        edge = self.node(key).edge
+        if edge is None or len(edge.targets) > FEW:
+            return False
+        alone = len(edge.targets) == 1
+        return alone or (not edge.of_sign and sum(not self._needs(target, key) for target in edge.targets) == 1)
+
+    def _needs(self, target: Target, key: ThreadKey) -> bool:
+        """A target waits, along edges that leave no choice, for this thread."""
+        seen, line = {target}, [target]
+        for one in line:
+            edge = self.node(one).edge if isinstance(one, tuple) else None
+            if edge and (edge.every or len(edge.targets) == 1) and len(seen) < MOST_SEEN:
+                line += [other for other in edge.targets if other not in seen]
+                seen.update(edge.targets)
+        return key in seen
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
         """Threads that run user code which a library called on behalf of another member."""

@@ -156,9 +156,6 @@ def _odd_ranks(stuck: StuckSet) -> Blame | None:
     found = split(stuck)
     if not found or not found.odd:
         return None
-    if found.how is Differs.STRANGER and set(found.odd).isdisjoint(stuck.at_end):
-        # All wait for the one that is no rank, and it does not need them.
-        return None
     return (hub(stuck) if found.how is Differs.DIRECTION else []) or found.odd
 
 

@@ -159,10 +159,8 @@ class Reader:
         )
 
     def _known_number(self, name: str) -> int | None:
-        """The local with that name in the outermost call of the job's own code, which began with it: others may count
-        through all ranks. Else the innermost one of a library.
-        """
-        own = [frame for frame in reversed(self.frames) if is_user(frame.file)]
+        """The innermost local with that name in the job's own code, else in a library's, which may count through all ranks."""
+        own = [frame for frame in self.frames if is_user(frame.file)]
         texts = (frame.known[name] for frame in (*own, *self.frames) if frame.known and name in frame.known)
         return next((number for text in texts if (number := numeral(text)) is not None), None)
 

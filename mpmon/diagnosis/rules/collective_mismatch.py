@@ -97,14 +97,17 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
 
 
 def _other_name(stuck: StuckSet, found: Split) -> Match:
-    """All ranks make a group, but some meet under another name: by default the name counts the groups made so far."""
-    names = {key: named_group(key, stuck.job) or "" for key in found.others}
-    usual = next(names[key] for key in found.others if key not in found.odd)
-    odd = names_of(stuck, found.odd)
+    """All ranks make a group, and meet under a name that counts the groups made so far."""
+    usual = [key for key in found.others if key not in found.odd]
+    names = [named_group(keys[0], stuck.job) for keys in (found.odd, usual)]
+    odd = f"{names_of(stuck, found.odd)} {verb(len(found.odd), 'make')} group {names[0]}"
     return Match(
-        summary=f"all ranks are in {found.name}, but {odd} {verb(len(found.odd), 'make')} group {names[found.odd[0]]} and the "
-        f"others group {usual}{stuck.at(found.odd[0])}: they have made a different number of groups before",
-        evidence=tuple(f"{names_of(stuck, (key,))}: `group_name` of torch is {name}" for key, name in names.items()),
+        summary=f"all ranks are in {found.name}, but {odd} and the others group {names[1]}{stuck.at(found.odd[0])}: "
+        "they have made a different number of groups before",
+        evidence=tuple(
+            f"{names_of(stuck, keys)}: `group_name` of torch is {name}"
+            for keys, name in zip((found.odd, usual), names, strict=True)
+        ),
         advice=("Call new_group() on every rank, also on those outside of the group, and in the same order.",),
         certainty=Certainty.LIKELY,
     )

@@ -10,7 +10,6 @@ from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.humanize import verb
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
@@ -155,7 +154,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     held = _held_by(stuck, others[0])
     return Match(
         summary=f"{name} waits{stuck.at(holder)} for {stuck.waits_for(holder)}{_needed(stuck, holder, needing)}, but has {held} "
-        f"that {needing} {verb(len(others), 'wait')} for{stuck.at(others[0])}",
+        f"that {stuck.job.they(others, 'wait')} for{stuck.at(others[0])}",
         evidence=stuck.edge_evidence(),
         advice=(f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",),
         certainty=Certainty.LIKELY,

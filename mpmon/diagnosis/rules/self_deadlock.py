@@ -125,7 +125,7 @@ def _in_own_callback(stuck: StuckSet) -> Match | None:
 
 def _what_is_its_own(stuck: StuckSet) -> Match | None:
     kind, alone = stuck.wait_state().kind, _is_alone(stuck)
-    own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else None
+    own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else stuck.outside and stuck.outside.reason
     if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(stuck):
         return None
     what, advice = _OWN[own]

@@ -73,7 +73,7 @@ def _polled_for(stuck: StuckSet) -> Match | None:
         return None
     names = several([f"{stuck.job.full_name(pid)} {did(death(stuck.job, pid).how)}" for pid in pids])
     return Match(
-        summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that the dead one owed it",
+        summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for what the dead process was to provide",
         evidence=evidence_of(stuck.job, pids),
         advice=(*advice_on(stuck.job, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.findings import Certainty, Place
 from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
@@ -152,9 +152,8 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
         groups = {
             name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.at_end])
         }
-    how, those = _directions(groups), set(itertools.chain(*groups.values()))
-    if how is None or not all(those.issuperset(stuck.targets(key)) for key in those):
-        # One of them waits for a rank that is elsewhere.
+    how = _directions(groups)
+    if how is None or _waits_elsewhere(stuck, groups):
         return None
     cycle = tuple(key for keys in groups.values() for key in keys)
     mains = [(pid, pid) for pid in stuck.job.ranks]
@@ -162,6 +161,12 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
     if found is None or found[0] not in cycle:
         return Split(how, cycle, groups, others=cycle)
     return Split(how, found[:1], groups, found[1], others=cycle)
+
+
+def _waits_elsewhere(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> bool:
+    """One of them waits for a single rank, which is in no such operation."""
+    those = set(itertools.chain(*groups.values()))
+    return any(len(stuck.targets(key)) == 1 and not those.issuperset(stuck.targets(key)) for key in those)
 
 
 def _directions(groups: dict[str, list[ThreadKey]]) -> Differs | None:
@@ -208,7 +213,8 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
     if (elsewhere := _elsewhere(stuck)) and (keeps := _with_locks(stuck, there)):
         return Split(Differs.KEEPS_LOCK, keeps, groups, others=elsewhere)
     absent = tuple(key for key in elsewhere if stuck.wait_state(key).kind in _FOR_OTHERS)
-    if not absent:
+    if not absent or set(stuck.at_end).isdisjoint((*absent, *there)):
+        # All wait for one that is no rank.
         return None
     if len(absent) > len(there) and all(stuck.wait_state(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
@@ -241,8 +247,7 @@ def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     numbers = numbered(stuck)
-    if set(groups) <= POINT_TO_POINT and not numbers.evidence:
-        # Each names the rank that it waits for, and one of those is in no operation at all.
+    if set(groups) <= POINT_TO_POINT and not numbers.evidence and _waits_elsewhere(stuck, groups):
         return None
     if len(groups) == 1:
         return _same_name(stuck, groups, numbers)
@@ -333,23 +338,19 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
 
 
 def _beside(stuck: StuckSet, keys: Sequence[ThreadKey]) -> list[ThreadKey]:
-    """The ranks that only wait for those in the core, and came to the same operation of the same group from the same line."""
-    job = stuck.job
-    mains = ((pid, pid) for pid in job.ranks)
-    outside = [key for key in mains if key not in stuck.closed.core]
-    return [
-        key for key in outside
-        if any(stands_at(job, key) == stands_at(job, one) and _is_in_same(job, key, one) for one in keys)
-    ]  # fmt: skip
-
-
-def _is_in_same(job: JobState, one: ThreadKey, other: ThreadKey) -> bool:
-    states = job.wait_state(one), job.wait_state(other)
-    return (
-        all(state.kind is Wait.COLLECTIVE for state in states)
-        and states[0].operation == states[1].operation
-        and job.is_of_group(one, other) is not False
+    """The ranks outside of the core that wait in the same operation of the same group as these, at the same line."""
+    job, core = stuck.job, set(stuck.closed.core)
+    places = {_place(job, key): key for key in keys}
+    outside = (
+        key for pid in job.ranks if (key := (pid, pid)) not in core and job.wait_state(key).kind is Wait.COLLECTIVE
     )
+    pairs = ((key, places.get(_place(job, key))) for key in outside)
+    return [key for key, alike in pairs if alike and job.is_of_group(key, alike) is not False]
+
+
+def _place(job: JobState, key: ThreadKey) -> tuple[str, Place | None]:
+    """The operation that a thread is in, and the line that called it."""
+    return job.wait_state(key).operation, stands_at(job, key)
 
 
 def _own_way(job: JobState, key: ThreadKey) -> Stack | None:
@@ -416,14 +417,14 @@ def named_group(key: ThreadKey, job: JobState) -> str | None:
 
 
 def with_another_name(keys: list[ThreadKey], job: JobState) -> tuple[ThreadKey, ...]:
-    """Of ranks that make a group, those that give it another name than most; of two, the one that has counted fewer."""
-    names = {key: name for key in keys if (name := named_group(key, job)) is not None}
-    by_name: dict[str, list[ThreadKey]] = {}
-    for key, name in names.items():
-        by_name.setdefault(name, []).append(key)
-    if len(names) < len(keys) or len(by_name) != 2:
+    """Of ranks that make a group whose name is a count, those with another count than most; on a tie, with the lower one."""
+    counts = {key: count for key in keys if (count := numeral(named_group(key, job) or "")) is not None}
+    by_count: dict[int, list[ThreadKey]] = {}
+    for key, count in counts.items():
+        by_count.setdefault(count, []).append(key)
+    if len(counts) < len(keys) or len(by_count) != 2:
         return ()
-    return tuple(min(by_name.items(), key=lambda row: (len(row[1]), numeral(row[0]) or 0))[1])
+    return tuple(min(by_count.items(), key=lambda row: (len(row[1]), row[0]))[1])
 
 
 def with_another_root(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:

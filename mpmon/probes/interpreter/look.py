@@ -88,6 +88,7 @@ def found_in(inside: Inside, *, running: Collection[int], looping: Collection[in
     uses, results, rounds = LockUses(inside), Results(inside), Rounds(inside)
     uses.read()
     results.read()
+    uses.guess()
     remembered = _remembered(inside) if is_parent else ()
     uses.note_entering(looping)
     return Findings(

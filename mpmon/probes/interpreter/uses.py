@@ -34,13 +34,16 @@ class LockUses:
         """Whether others may give a permit back, by semaphore."""
 
     def read(self) -> None:
-        """Fill the rows: first who holds, then who wants, last who may hold what nobody is known to hold."""
+        """Fill the rows: first who holds, then who wants."""
         for tid in self._inside.stacks:
             self._inside.attempt(self._note_held, tid)
         for tid in self._inside.stacks:
             if tid in self._inside.sleepers:
                 self._inside.attempt(self._note_wanted, tid)
                 self._inside.attempt(self._note_permits, tid)
+
+    def guess(self) -> None:
+        """Add who may hold what nobody is known to hold, unless something could not be read."""
         self._note_taken_by_hand()
         self.rows = [self._doubted(row) for row in self.rows]
 
