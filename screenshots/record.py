@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STUCK_RANK = 3
-AFTER_S = 20.0
+AFTER_S = 42.0
 """How long is recorded what there is to see."""
 
 LONGEST_S = 240.0

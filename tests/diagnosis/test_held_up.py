@@ -58,7 +58,7 @@ def test_a_handler_that_wants_more_than_its_client_has_sent() -> None:
     (finding,) = found.findings
     assert (found.verdict, finding.cause) == (Verdict.HUNG, "lock-cycle")
     assert [(row.pid, row.frame and row.frame.line) for row in finding.suspects] == [(SERVER, 18)]
-    assert "waits for the rest of a request of main" in finding.summary
+    assert "for the rest of a request of main" in finding.summary
 
 
 @pytest.mark.parametrize("calls", [{"callbacks": 2, "handlers": 2}, {"callbacks": None, "handlers": -1}])

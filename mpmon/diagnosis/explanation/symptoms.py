@@ -61,7 +61,7 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
     closed = all(isinstance(target, tuple) and target[0] in pids for target in targets)
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or len(pids) < 2 or stuck.root not in among or not closed:
         return None
-    steps = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in among]
+    steps = [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in among]
     words = f"{stuck.job.names(pids)} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
     advice = ("Look for what one side believes it has sent: kept in a buffer (flush), or sent to somebody else.",
               "Look for what the other has got already: read ahead into a buffer of its own.")  # fmt: skip
@@ -80,7 +80,7 @@ def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     others = dict.fromkeys(job.name(key[0]) for key in stuck.closed.core if key[0] != asked[0])
     waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
     return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
-        summary=f"{job.name(asked[0])} waits for {stuck.waits_for(asked)}{stuck.at(asked)}, and {waits}: nobody else could "
+        summary=f"{job.name(asked[0])} waits{stuck.at(asked)} for {stuck.waits_for(asked)}, and {waits}: nobody else could "
         "unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,

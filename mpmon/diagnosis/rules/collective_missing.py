@@ -40,7 +40,7 @@ def match(stuck: StuckSet) -> Match | None:
 def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
     """Processes wait in a multiprocessing barrier, and the missing parties wait for something else."""
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
-    does = several([f"{stuck.job.names([key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
+    does = several([f"{stuck.job.names([key])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in absent])
     return Match(
         summary=f"{stuck.job.names(inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "
         f"{stuck.job.names(absent)}, which never {'arrives' if len(absent) == 1 else 'arrive'}: {does}",

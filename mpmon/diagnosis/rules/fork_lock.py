@@ -36,7 +36,7 @@ def match(stuck: StuckSet) -> Match | None:
     fact = stuck.native_fact()
     in_lock = fact is not None and fact.is_surely(Sort.LOCK)
     return Match(
-        summary=f"{stuck.role()} waits for a lock{stuck.at()} that was taken before the fork: "
+        summary=f"{stuck.role()} waits{stuck.at()} for a lock that was taken before the fork: "
         "its holder does not exist in this process",
         evidence=(f"{stuck.role()}: {stuck.nobody.why}",),
         advice=(

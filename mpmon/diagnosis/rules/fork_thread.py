@@ -23,7 +23,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     hands_over = deliverer_in_parent(stuck.job, stuck.root)
     return Match(
-        summary=f"{stuck.role()}, the child of a fork, waits for {stuck.wait_state().words}{stuck.at()}, "
+        summary=f"{stuck.role()}, the child of a fork, waits{stuck.at()} for {stuck.wait_state().words}, "
         "but the thread that would answer exists only in its parent",
         evidence=(f"pid {stuck.root[0]} has one Python thread", stuck.nobody.why, *_words(stuck, hands_over)),
         advice=(

@@ -72,7 +72,7 @@ def _steps(stuck: StuckSet) -> list[str]:
     if len(alike) == 1 and stuck.wait_state(stuck.at_end[0]).kind is not Wait.EVENT_LOOP:
         ((at, words),) = alike
         return [f"each waits{at} for {words}"]
-    return [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
+    return [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in stuck.at_end]
 
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:

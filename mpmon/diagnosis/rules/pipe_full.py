@@ -29,7 +29,7 @@ def match(stuck: StuckSet) -> Match | None:
     alone = {target[0] for target in stuck.targets(writer) if isinstance(target, tuple)} == {reader[0]}
     could = f"only {names[0]} could read it" if alone else f"{names[0]}, which could read it, does not"
     return Match(
-        summary=f"{names[0]} waits for {stuck.waits_for(reader)}{stuck.at(reader)}, but {names[1]} "
+        summary=f"{names[0]} waits{stuck.at(reader)} for {stuck.waits_for(reader)}, but {names[1]} "
         f"cannot write its output: the {what} is full, and {could}",
         evidence=((edge.evidence if edge else "") or f"pid {writer[0]} is blocked in write",),
         advice=(_OF_ANSWERS if stuck.wait_state(writer).kind is Wait.EVENT_LOOP else _OF_OUTPUT,),

@@ -40,11 +40,11 @@ def match(stuck: StuckSet) -> Match | None:
     producers = f"its producer {_dead_names(stuck, pids)} is" if len(pids) == 1 else f"{_dead_names(stuck, pids)} are"
     who = f"{producers} gone" if pids else "no process is left that could put anything"
     return Match(
-        summary=f"{stuck.role()} waits for {stuck.wait_state().words}{stuck.at()}, but {who}",
+        summary=f"{stuck.role()} waits{stuck.at()} for {stuck.wait_state().words}, but {who}",
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(
             *advice_on(stuck.job, pids),
-            "Put a sentinel (None) for each consumer in a finally, or use get(timeout=…) and check Process.is_alive().",
+            "Put a sentinel (None) for each consumer in a finally block, or use get(timeout=…) and check Process.is_alive().",
         ),
     )
 
@@ -59,7 +59,7 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         return None
     owes = owing(stuck.job, [pid for pid, _ in readers])
     steps = several(
-        [f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
+        [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.wait_state(key).words}" for key in readers]
     )
     return Match(
         summary=f"{stuck.job.names(readers)} all wait for each other's items, and {_on_the_way(stuck)}: {steps}",
@@ -144,7 +144,7 @@ def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) ->
     """A server that collects requests wants one more, and all its clients wait for its answers."""
     names = stuck.job.names(clients)
     return Match(
-        summary=f"{stuck.job.name(server[0])} waits for {stuck.wait_state(server).words}{stuck.at(server)}, but all who "
+        summary=f"{stuck.job.name(server[0])} waits{stuck.at(server)} for {stuck.wait_state(server).words}, but all who "
         f"could put one wait for its answers: {names}",
         evidence=stuck.edge_evidence(),
         advice=(

@@ -65,7 +65,7 @@ def _other_value(stuck: StuckSet, found: Meeting) -> Match:
 def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
     """Every thread that could set a key of the store waits, for the key or for those that wait for it."""
     others = [key for key in found.odd if key not in found.waiting]
-    ends = [f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in others]
+    ends = [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.wait_state(key).words}" for key in others]
     return Match(
         summary=f"{stuck.job.they(found.waiting, 'wait')} for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
         + (f": {several(ends)}" if ends else ""),

@@ -38,7 +38,7 @@ _OWN = {
     ),
     Absent.PERMIT_LOST: (
         "a permit of a threading semaphore, and no thread is left that could give one back",
-        "Give every permit back in a finally or a with: a callback that raises before release() keeps it for ever.",
+        "Give every permit back in a finally block or by `with`: whoever returns or raises before release() keeps it for ever.",
     ),
     Absent.FUTURE: (
         "a future that nothing can complete: its event loop watches no descriptor but its own, and no thread or child runs",

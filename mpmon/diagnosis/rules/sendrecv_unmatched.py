@@ -79,7 +79,7 @@ def _has_gone_on(stuck: StuckSet, found: Split) -> Match:
     """One rank is in a collective, and more ranks wait for it point to point than are in that collective."""
     (end,) = found.odd
     name, word = stuck.job.name(end[0]), stuck.wait_state(end).words
-    places = [f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]
+    places = [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in found.others]
     return Match(
         summary=f"{name} has gone on to {word}{stuck.at(end)}, while others still want to send to it or receive from it: "
         f"{several(places)}",

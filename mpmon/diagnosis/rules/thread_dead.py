@@ -14,6 +14,7 @@ from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.servers import left_connection
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -40,8 +41,9 @@ def match(stuck: StuckSet) -> Match | None:
 def _died(stuck: StuckSet, who: str) -> Match:
     blame = [stuck.job.role(pid).name for pid in stuck.nobody.blame] if stuck.nobody else []
     where = several(blame) or "the process"
+    could = "take it" if stuck.root and waits_for_room(stuck.job, stuck.root) else "answer"
     return Match(
-        summary=f"{who} for {stuck.wait_state().words}{stuck.at()}, but no thread is left in {where} that could answer",
+        summary=f"{who}{stuck.at()} for {stuck.wait_state().words}, but no thread is left in {where} that could {could}",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),
         advice=(
             "Search the job's standard error for 'Exception in thread': a helper thread has died, or never was there.",
@@ -65,7 +67,7 @@ def _left(stuck: StuckSet, client: ThreadKey, server: ThreadKey, others: list[Th
         ),
         advice=(
             f"Search the standard error of pid {server[0]} for 'Exception in thread': the thread of that connection has died.",
-            "Close the connection in a finally, so that the client notices; give recv a timeout.",
+            "Close the connection in a finally block, so that the client notices; give recv a timeout.",
         ),
         certainty=Certainty.LIKELY,
     )

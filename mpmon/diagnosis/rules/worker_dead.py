@@ -85,7 +85,7 @@ def _none_stays(stuck: StuckSet) -> Match | None:
     if stuck.nobody is None or stuck.nobody.reason is not Absent.WORKERS_END:
         return None
     return Match(
-        summary=f"{stuck.role()} waits for {stuck.wait_state().words}{stuck.at()}, but the workers of its pool end "
+        summary=f"{stuck.role()} waits{stuck.at()} for {stuck.wait_state().words}, but the workers of its pool end "
         "without a result, and new ones are started in their place",
         evidence=stuck.edge_evidence(),
         advice=(
