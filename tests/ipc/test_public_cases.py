@@ -296,7 +296,7 @@ def nothing(running: Job, heard: dict[str, Any]) -> dict[str, int]:
     [
         ("readers", killed_reader, (
             "process take waits for a lock that process ", "(pid {dead}), which was killed by SIGKILL (9), never released",
-            "process take (pid {left}): a lock that no living process holds", "Restart: the lock is lost",
+            "process take (pid {left}): a lock that no living process holds", "Restart: the lock stays taken",
         )),
         ("undrained", nothing, (
             "(pid {child}) cannot exit: its feeder thread has been blocked in write for ",

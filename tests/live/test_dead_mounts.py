@@ -461,7 +461,7 @@ def test_a_process_in_execve_is_not_taken_for_one_that_ended(becoming: dict[str,
 def test_the_screen_can_be_left_beside_a_process_in_execve(mount: Mount) -> None:
     with job(mount, "execs.py") as program, Terminal(str(program.hear("child").pid), size=(160, 40)) as terminal:
         try:
-            terminal.shows(str(program.pids["child"]), "waiting for a pipe")
+            terminal.shows(str(program.pids["child"]), "waiting for data from a pipe")
             become(mount, program)
             terminal.shows("the kernel does not answer")
             terminal.press("q")

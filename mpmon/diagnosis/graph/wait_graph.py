@@ -232,8 +232,9 @@ class Graph:
         """
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
         vague = [(key, edge) for key, edge in waiting if not edge.exact and not edge.every]
-        open_ones = [(key, edge) for key, edge in vague if edge.of_end or not self._has_one_helper(key)]
-        return [key for key, _ in open_ones or vague or waiting]
+        several = {key for key, _ in vague if not self._has_one_helper(key)}
+        found = [key for key, edge in vague if key in several or edge.of_end] if several else []
+        return [*(found or (key for key, _ in vague or waiting))]
 
     def _has_one_helper(self, key: ThreadKey) -> bool:
         """A single target might help it: the others need this one first. Of those who could give a sign none is more likely."""
