@@ -13,7 +13,7 @@
   tasks; `suspects`, `missing_data`: where a thread stands, and what could not be read;
 - `stuck`: a closed set of the graph, with its root blockers and the chain to them;
 - `responsibility`: who has to move first;
-- `criteria`, `rules`: what separates the causes, and a file for each cause;
+- `criteria`, `advice`, `rules`: what separates the causes, what to do by what is known, and a file for each cause;
 - `verdict`: whether a stuck set is a hang of the job;
 - `explanation`: the finding in words, with its evidence;
 - `throughput`, `remarks`: how fast the job works; warnings that are not a hang;

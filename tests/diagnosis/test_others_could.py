@@ -84,6 +84,25 @@ def test_a_dead_child_could_not_bring_what_only_somebody_outside_can() -> None:
     assert f"pid {OUTSIDER}" in reads_input(outsiders=(stranger,)).chain[-1].does
 
 
+def asks_parent(*more: Row) -> Finding:
+    """A child reads its standard input, a pipe that only its parent could write to, which waits for its end."""
+    rows = (
+        process(), thread(), stack("main", "lib/subprocess.py:1960 Popen.wait", "job.py:9 <module>"),
+        blocked("wait4", f"process:{WRITER}", ran_at=0.0), kernel_object(f"process:{WRITER}"),
+        process(WRITER, parent=ROOT), thread(WRITER), stack("main", "job.py:30 confirm", pid=WRITER),
+        blocked("read", PIPE, pid=WRITER, ran_at=0.0, args=(0,)), kernel_object(PIPE, fill=0, capacity=65536),
+        holds(ROOT, PIPE, reads=False), holds(WRITER, PIPE, writes=False),
+    )  # fmt: skip
+    return watched(snapshot(*rows, *more)).findings[0]
+
+
+def test_a_sibling_that_has_done_its_work_would_not_have_answered() -> None:
+    done = process(OUTSIDER, parent=ROOT, state="Z", exit_code=0)
+
+    for finding in (asks_parent(), asks_parent(done)):
+        assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("debugger", [WRITER])
+
+
 def waits_for_lock(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Finding:
     """The main thread waits for a multiprocessing lock that has no permit left."""
     rows = (

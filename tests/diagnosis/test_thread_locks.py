@@ -210,6 +210,18 @@ def test_the_joined_thread_is_the_one_that_counts() -> None:
     assert [suspect.thread for suspect in finding.suspects] == ["worker"]
 
 
+def test_a_semaphore_has_permits() -> None:
+    frames = stack("worker", "lib/threading.py:479 Semaphore.acquire", "job.py:20 work")
+    uses = [
+        LockUse(
+            pid=ROOT, tid=tid, object=f"permits:{ROOT}:0xc0", kind="Semaphore", holds=holds, function="work", depth=0
+        )
+        for tid, holds in ((ROOT, False), (SECOND, True))
+    ]
+    picture = snapshot(process(), thread(), frames, *uses)
+    assert lock_annotations.by_frame(picture, frames) == {1: ("waiting for a permit of Semaphore 0xc0",)}
+
+
 def test_frames_say_what_they_hold_and_wait_for() -> None:
     rows = [row for part in abba() for row in part]
     picture = snapshot(*rows)

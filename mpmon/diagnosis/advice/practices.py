@@ -144,8 +144,9 @@ def items_of_the_feeder(job: JobState, finding: Finding) -> str | None:
 def _was_killed(job: JobState, pid: int) -> bool:
     """A signal is known to have ended it."""
     process, row = job.processes.get(pid), job.remembered.get(pid)
-    code = (process.exit_code or 0) & 0x7F if process else row.returncode if row else None
-    return code is not None and (code < 0 or (process is not None and code > 0))
+    if process:
+        return bool((process.exit_code or 0) & 0x7F)
+    return row is not None and (row.returncode or 0) < 0
 
 
 def sender_of_tensors(job: JobState, finding: Finding) -> str | None:

@@ -51,6 +51,8 @@ def _place(stack: Stack, use: LockUse) -> int | None:
 
 def _words(snapshot: Snapshot, use: LockUse) -> str:
     lock = f"{use.kind} {use.object.rpartition(':')[2]}"
+    if use.of_permits:
+        return f"in a with block of {lock}" if use.holds else f"waiting for a permit of {lock}"
     if use.holds:
         return f"holding {lock}" if use.exact or use.of_block else f"probably holding {lock}"
     holders = [row for row in snapshot.locks if row.holds and row.object == use.object]
