@@ -21,6 +21,7 @@ from tests.patience import patience
 FOLDER = "healthy"
 
 STOPPED, KILLED, FIFO = "is stopped", "is killed", "fifo"
+STOPS = "stops in a task"
 
 HEALTHY = (8, 20)
 """Rounds before the fault, at least and at most."""
@@ -62,7 +63,7 @@ class Fault(msgspec.Struct, frozen=True):
 _READY = {
     "train": tuple(f"{who}{rank}" for who in ("rank", "worker") for rank in range(3)),
     "stages": ("feeder",),
-    "pool": ("worker0", "worker1"),
+    "pool": ("at_work",),
     "threads": ("worker0", "worker1"),
     "tensors": ("producer", "consumer", "ready"),
     "peers": ("server",),
@@ -71,12 +72,12 @@ _READY = {
 _STOPPED = {
     "train": ("rank0", "rank2", "worker1"),
     "stages": ("feeder",),
-    "pool": ("worker0", "worker1"),
+    "pool": (),
     "threads": (),
     "tensors": ("producer", "consumer"),
     "peers": ("server",),
 }
-"""Of two workers of an executor one can do all, so that a stop of the other hangs nothing."""
+"""Of workers that take from one queue one can do all, so that the stop of another hangs nothing unless it is in a task."""
 
 _KILLED = {"stages": ("feeder",)}
 """Where nobody notices that; others end with an error, or start another one. So may who is just receiving a tensor of torch's."""
@@ -84,7 +85,7 @@ _KILLED = {"stages": ("feeder",)}
 _ORDERS = {
     "train": ("spins", FIFO, "turns"),
     "stages": ("silent", "keeps", "unread"),
-    "pool": ("spins", FIFO),
+    "pool": (STOPS, "spins", FIFO),
     "threads": ("spins", FIFO, "keeps", "silent"),
     "tensors": ("silent", "unread"),
     "peers": ("unread",),
@@ -207,7 +208,7 @@ class _Injection:
 
     def _take_back(self, hit: tuple[int, ...]) -> int:
         """Rounds that still call it hung."""
-        if self._fault.kind != STOPPED:
+        if self._fault.kind not in (STOPPED, STOPS):
             return 0
         for pid in hit:
             os.kill(pid, signal.SIGCONT)

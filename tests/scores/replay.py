@@ -16,7 +16,7 @@ import pytest
 from mpmon.diagnosis import History, Memo, engine
 from mpmon.diagnosis.explanation import explain
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
-from mpmon.diagnosis.responsibility import OF_EACH_OTHER, responsible
+from mpmon.diagnosis.responsibility import OF_EACH_OTHER, of_the_end, responsible
 from mpmon.diagnosis.rules import RULES, Rule
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -53,7 +53,11 @@ class Stuck(msgspec.Struct, frozen=True):
         return responsible(self.stuck)
 
     def blamed(self) -> dict[str, frozenset[ThreadKey]]:
-        """Who is responsible by each of the ways of those that wait for each other, by the names of the functions."""
+        """Who is responsible by each of the ways of those that wait for each other, by the names of the functions; empty if
+        the end of the chain tells it.
+        """
+        if of_the_end(self.stuck) is not None:
+            return {}
         found = {who.__name__: frozenset(who(self.stuck)) for who in OF_EACH_OTHER}
         return {name: keys for name, keys in found.items() if keys}
 

@@ -71,10 +71,13 @@ def unread(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
 
 
 def _leads_on(stuck: StuckSet, writer: ThreadKey, reader: ThreadKey) -> bool:
-    """The chain does not end at the reader: it waits for one at whose end the writer plays no part."""
-    root = stuck.root
-    leads = stuck.ending is Ending.LEAF and root not in (None, writer, reader)
-    return leads and writer not in stuck.graph.reached(reader)
+    """The chain does not end at the reader: it waits for one at whose end the writer plays no part, or for one that nobody is
+    known to help.
+    """
+    if stuck.root in (None, writer, reader):
+        return False
+    alone = stuck.ending is Ending.LEAF and writer not in stuck.graph.reached(reader)
+    return alone or stuck.ending is Ending.DESERTED
 
 
 def _writes(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -262,7 +262,8 @@ class Graph:
 
     def deserters(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
         """The targets of a thread, if all of them wait for work or, if it is only a guess that they could help, for something
-        that this thread may give them; else none. A rank in a collective is no such one: it needs the thread to join it.
+        that this thread may give them, or that others can give only after it has moved; else none. A rank in a collective is
+        no such one: it needs the thread to join it.
         """
         node = self.node(key)
         targets = node.edge.targets if node.edge and node.status is Status.WAITS else ()
@@ -274,7 +275,9 @@ class Graph:
         if node.status is Status.IDLE or waiter.edge is None or not waiter.edge.guessed:
             return node.status is Status.IDLE
         edge = node.edge
-        return edge is not None and not (edge.guessed or edge.every) and waiter.key in edge.targets
+        if edge is None or edge.guessed or edge.every:
+            return False
+        return waiter.key in edge.targets or self._needs(target, waiter.key)
 
     def _is_deserted(self, key: ThreadKey, progressing: set[ThreadKey]) -> bool:
         left = self.deserters(key)

@@ -3,7 +3,7 @@
 If the chain ends, its end is responsible: a leaf, an exited process, or the process whose part nobody does (`OF_THE_END`).  If it
 does not end, because all members wait for one another, the kinds of their waits decide (`OF_EACH_OTHER`).  Both are tables of
 ways to be responsible, of which the first that applies counts; each way says in its docstring when it does.  If none applies,
-all members wait for the same kind of thing, and all of them are responsible.
+all members wait for the same kind of thing, and the one that each of the others needs is responsible, or else all of them.
 
 - `ended`: those that have ended; `parties`: those that never enter a barrier;
 - `streams`: of pipes, sockets and queues; `passed_round`: of items, permits and locks;
@@ -64,10 +64,15 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
 
 
 def _blamed(stuck: StuckSet) -> Blame:
-    told = next((found for way in OF_THE_END if (found := way(stuck)) is not None), None)
+    told = of_the_end(stuck)
     if told is not None:
         return told
-    return next(filter(None, (way(stuck) for way in OF_EACH_OTHER)), None) or _first_or_all(stuck)
+    return next(filter(None, (way(stuck) for way in OF_EACH_OTHER)), None) or hub(stuck) or _first_or_all(stuck)
+
+
+def of_the_end(stuck: StuckSet) -> Blame | None:
+    """Who is responsible because the chain ends there, or because one wait alone shows it; `None` if nothing does."""
+    return next((found for way in OF_THE_END if (found := way(stuck)) is not None), None)
 
 
 def _gone(stuck: StuckSet) -> Blame | None:
@@ -186,7 +191,7 @@ empty where it applies and no process of the job is to blame."""
 
 OF_EACH_OTHER: tuple[Callable[[StuckSet], Sequence[ThreadKey]], ...] = (
     not_accepting, clients_at_fault, owing_answers, exchanging, takers, owing_items, keepers_of_permits, whose_end_is_awaited,
-    absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks, awaited_tasks, stuck_inside, hub,
+    absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks, awaited_tasks, stuck_inside,
 )  # fmt: skip
 """Of members that wait for each other: the ways in which some are responsible. How often their order matters is a score
 (`tests.scores`)."""

@@ -1,11 +1,15 @@
 """A pool of three works on one list of tasks after the other."""
 
 import multiprocessing
+import os
+import signal
 
 from orders import DATA, compute, ordered, say
 
 
 def work(task):
+    if ordered("stops in a task"):
+        os.kill(os.getpid(), signal.SIGSTOP)  # WRONG stops in a task
     if ordered("spins"):
         while True:  # WRONG spins
             pass
@@ -15,13 +19,12 @@ def work(task):
 
 def main():
     with multiprocessing.get_context("fork").Pool(3) as pool:
-        workers = [process.pid for process in pool._pool]
         rounds = 0
         while True:
             pool.map(work, range(60), chunksize=1)
             rounds += 1
             if rounds == 5:
-                say(worker0=workers[0], worker1=workers[1])
+                say(at_work=True)
 
 
 if __name__ == "__main__":
