@@ -89,6 +89,33 @@ def test_mp_spawn_has_the_rank_in_its_wrapper() -> None:
     assert found[9] == Role(name="rank 2", kind="rank", rank=2, parent=ROOT)
 
 
+def spawned(**numbers: str | None) -> tuple[Row, ...]:
+    """Children of mp.spawn in the order of their births; `None` for one whose script has ended, so that it says no number."""
+    over = stack("main", "threading.py:1590 _shutdown", BOOTSTRAP[1])
+    rows: list[Row] = [process()]
+    for pid, number in enumerate(numbers.values(), start=11):
+        wrapper = frame("torch/multiprocessing/spawn.py:87 _wrap", i=number or "")
+        at_work = stack("main", "job.py:41 train", wrapper, *BOOTSTRAP, pid=pid)
+        rows += [process(pid, parent=ROOT), at_work if number else msgspec.structs.replace(over, pid=pid, tid=pid)]
+    return tuple(rows)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        (("0", None, "2"), "rank 1"),
+        (("0", "1", None), None),
+        (("0", None, "3"), None),
+    ],
+    ids=["later ones have the number of their place", "none comes later", "one is gone"],
+)
+def test_a_rank_without_a_number_has_the_one_of_its_place(numbers: tuple[str | None, ...], said: str | None) -> None:
+    known = {pid: Role(name="rank ?", kind="rank", parent=ROOT) for pid in (11, 12, 13)}
+    found = named(*spawned(**dict(zip("abc", numbers, strict=True))), known=known)
+    name = found[11 + numbers.index(None)].name
+    assert name == (said or "rank ?")
+
+
 def test_a_child_of_multiprocessing_is_called_after_its_function() -> None:
     frames = ("job.py:9 helper", "job.py:16 produce", *BOOTSTRAP)
     assert names(process(), process(9, parent=ROOT), stack("main", *frames, pid=9))[9] == "process produce"

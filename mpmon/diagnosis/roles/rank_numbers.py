@@ -13,7 +13,8 @@ from mpmon.model import Process
 def numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
     """Numbers for ranks that do not say theirs, if all ranks of the job run here: by LOCAL_RANK, and the last rank
     without a number gets the last number (Lightning starts the others from rank 0 itself, which has no variables).
-    Else, as a guess, by their place among the ranks that one process started.
+    Else, as a guess, by their place among the ranks that one process started: if none says its number, or if those that do have
+    that of their place, and one of them comes later, so that none before it is gone.
     """
     ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].is_rank}
     size = max((role.world_size or 0 for role in ranks.values()), default=0)
@@ -29,9 +30,12 @@ def numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: M
         numbers.update(zip(missing, left, strict=True))
         missing = []
     told = {pid: role for pid, role in ranks.items() if role.rank is None and pid in numbers}
+    by_place = _guessed_ranks(missing, alive, ranks, known) if size <= len(ranks) and missing else {}
+    last = max(numbers.values(), default=len(ranks))
+    fits = all(by_place[pid].rank == number for pid, number in numbers.items() if pid in by_place)
     return {
         **{pid: _with_number(role, numbers[pid], size) for pid, role in told.items()},
-        **(_guessed_ranks(missing, alive, ranks, known) if len(missing) == len(ranks) and size <= len(ranks) else {}),
+        **({pid: role for pid in missing if (role := by_place.get(pid)) and (role.rank or 0) < last} if fits else {}),
     }
 
 
@@ -42,7 +46,7 @@ def _guessed_ranks(
     before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.is_rank}
     if len(before) == len(pids):
         return before
-    if len({ranks[pid].parent for pid in pids}) > 1:
+    if len({role.parent for role in ranks.values()}) > 1:
         return {}
     eldest = sorted((row.start_time, row.pid) for row in alive if row.pid in ranks)
     return {

@@ -10,7 +10,7 @@ collectives out of branches on the rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
@@ -53,7 +53,8 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
 def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """A rank's script has ended, normally or with an error, and a non-daemon thread keeps its process alive."""
     names = stuck.job.names(nobody.blame)
-    waiting = [key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
+    ranks = ((pid, pid) for pid in stuck.job.ranks)
+    waiting = [key for key in ranks if stuck.wait_state(key).kind is Wait.COLLECTIVE and nobody in stuck.targets(key)]
     return Match(
         summary=f"the script of {names} has ended, "
         f"and {stuck.job.names(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
@@ -71,8 +72,8 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
     place = stands_at(stuck.job, found.odd[0])
     words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
     return Match(
-        summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never enters the gradient reduction the others "
-        f"wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
+        summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never {_enter(found.odd)} the gradient reduction the "
+        f"others wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
             *(f"{stuck.job.name(key[0])}: {name} at {stands_at(stuck.job, key)}"
@@ -92,12 +93,16 @@ def _left(stuck: StuckSet, found: Split) -> Match:
         f"{stuck.job.name(key[0])} waits for {stuck.waits_for(key)} at {stands_at(stuck.job, key)}" for key in found.odd
     ])  # fmt: skip
     return Match(
-        summary=f"{stuck.job.names(found.odd)} never enters {several(list(found.groups))}, in which "
+        summary=f"{stuck.job.names(found.odd)} never {_enter(found.odd)} {several(list(found.groups))}, in which "
         f"{stuck.job.names(found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
         evidence=stuck.edge_evidence(),
         advice=("Agree by a collective when to leave the loop, so that all ranks leave it in the same step.",),
         certainty=Certainty.LIKELY, tells_of=found.all,
     )  # fmt: skip
+
+
+def _enter(keys: Sequence[ThreadKey]) -> str:
+    return "enters" if len(keys) == 1 else "enter"
 
 
 def _left_without_key(stuck: StuckSet, found: Split) -> Match:
