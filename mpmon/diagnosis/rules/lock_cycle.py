@@ -151,11 +151,12 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     if kept is None:
         return None
     holder, others = kept
-    name, needing = stuck.job.name(holder[0]), stuck.job.names(others)
-    held = _held_by(stuck, others[0])
+    name, needing, awaits = stuck.job.name(holder[0]), stuck.job.names(others), stuck.waits_for(holder)
+    held, named = _held_by(stuck, others[0]), needing in awaits
+    they = "they wait" if named and len(others) > 1 else stuck.job.they(others, "wait")
     return Match(
-        summary=f"{name} waits{stuck.at(holder)} for {stuck.waits_for(holder)}{_needed(stuck, holder, needing)}, but has {held} "
-        f"that {stuck.job.they(others, 'wait')} for{stuck.at(others[0])}",
+        summary=f"{name} waits{stuck.at(holder)} for {awaits}{'' if named else _needed(stuck, holder, needing)}, but has {held} "
+        f"that {they} for{stuck.at(others[0])}",
         evidence=stuck.edge_evidence(),
         advice=(f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",),
         certainty=Certainty.LIKELY,

@@ -13,7 +13,7 @@ from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
-from mpmon.diagnosis.verdict.requests import is_server, reads_input, serves, stands_by
+from mpmon.diagnosis.verdict.requests import reads_input, serves, stands_by
 
 _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 """Waits of threads that started other threads or processes and have nothing more to do."""
@@ -48,15 +48,15 @@ def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
     asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
     if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
 
 
-def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
-    """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
+def _at_work_beside(job: JobState, graph: Graph, closed: Closed) -> list[ThreadKey]:
+    """Main threads of other Python processes that do not stand by and do not wait for other processes to end."""
     others = [(pid, pid) for pid in job.processes if job.may_act(pid)]
     # A non-Python program that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
-    strangers = [key for key in others if key not in closed.members and not is_server(job, key)]
+    strangers = [key for key in others if key not in closed.members and not stands_by(job, graph, key)]
     return [key for key in strangers if job.wait_state(key).kind not in OPENS_GOALS and not job.wait_state(key).idle]
 
 
@@ -82,7 +82,7 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
         return False
     if any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members):
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
 
 
 def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
@@ -96,7 +96,7 @@ def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
+    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
 
 
 def _runs(job: JobState, key: ThreadKey, file: str | None) -> bool:
