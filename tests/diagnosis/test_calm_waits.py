@@ -436,6 +436,23 @@ def test_a_library_that_waits_until_its_next_job_is_due_may_act(frames: tuple[st
     assert seen(rows, seconds=50).verdict is verdict
 
 
+def test_a_second_wait_with_a_long_limit_may_end_as_the_first_did() -> None:
+    """`for process in processes: process.join(15)`: whether it polls cannot be told from one renewal."""
+
+    def rows(second: int) -> Rows:
+        began = START + second // 15 * 15
+        joins = ("multiprocessing/popen_fork.py:40 Popen.wait", "multiprocessing/process.py:149 BaseProcess.join")
+        return (
+            process(), thread(slices=second // 15), stack("main", *joins, "job.py:15 <module>", at=second // 15 * 15),
+            blocked("poll", ran_at=began, timeout_s=15.0, waits_on=("pipe:9",)),
+            process(7, parent=ROOT), thread(pid=7), stack("main", "job.py:4 extract", pid=7),
+            blocked("write", pid=7, ran_at=START - 9, waits_on=("pipe:8",)),
+        )  # fmt: skip
+
+    for seconds in range(10, 28):
+        assert seen(rows, seconds=seconds).verdict is not Verdict.HUNG
+
+
 @pytest.mark.parametrize(
     ("library", "verdict"), [("dramatiq", Verdict.HEALTHY), ("tqdm", Verdict.HUNG)], ids=["its own", "another"]
 )

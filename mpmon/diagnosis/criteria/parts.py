@@ -75,6 +75,7 @@ def part(stuck: StuckSet) -> Part | None:
     if (
         silent
         or stuck.wait_state().kind in _TOLD_BY_WAIT
+        or at_terminal(stuck)
         or waiter_for_lock(stuck)
         or polled_for(stuck)
         or traced(stuck)
@@ -99,6 +100,12 @@ def part(stuck: StuckSet) -> Part | None:
     if stuck.context() in SERVED or for_worker or child or told or is_asked(stuck):
         return Part.WORKER
     return Part.PROGRAM
+
+
+def at_terminal(stuck: StuckSet) -> bool:
+    """The root asks a person at a terminal, while others need it."""
+    items = stuck.job.waits_on(stuck.root) if stuck.root and stuck.ending is Ending.LEAF else ()
+    return any(item.kind == "terminal" for item in items) and stuck.wait_state().idle
 
 
 def is_outside(stuck: StuckSet) -> bool:

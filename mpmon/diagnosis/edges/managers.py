@@ -27,7 +27,8 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(job, key)]
     connected = _connected(job, key[0])
     strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected and pid != client_of(job, key)]
-    targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
+    beside = [other for pid in job.processes if pid in connected for other in _own_threads(job, pid, key[0])]
+    targets = tuple(dict.fromkeys((*asking, *busy, *strangers, *beside)))
     if edge := _lost_lock(job, key, targets):
         return edge
     if not targets:
@@ -38,6 +39,13 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
     evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
     return WaitEdge(targets, words=words, evidence=evidence)
+
+
+def _own_threads(job: JobState, pid: int, manager: int) -> list[ThreadKey]:
+    """Further threads of a client that are at work, and do not themselves wait for the manager."""
+    held = job.held_by.get(manager, frozenset())
+    others = (other for other in job.working_threads(pid) if other != (pid, pid))
+    return [other for other in others if not any(item.peer in held for item in job.waits_on(other))]
 
 
 def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:

@@ -73,7 +73,8 @@ def node(job: JobState, key: ThreadKey) -> Node:
     found = next(answer for way in WAYS if (answer := way(job, key)) is not None)
     waits = isinstance(found, WaitEdge)
     row = Node(key, Status.WAITS, found) if waits else Node(key, found)
-    return msgspec.structs.replace(row, bystander=True) if _stands_beside(job, row) else row
+    polls = row.status is Status.LEAF and job.motion(key) is Motion.POLLING
+    return msgspec.structs.replace(row, polls=polls, bystander=_stands_beside(job, row))
 
 
 def _stands_beside(job: JobState, found: Node) -> bool:
@@ -195,7 +196,9 @@ def _hidden(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _gives_up(job: JobState, key: ThreadKey) -> Answer:
-    return Status.LIVE if job.motion(key) is Motion.NOT_SCHEDULED and gives_up_soon(job, key) else None
+    """Whether one that has just begun to wait anew at the same line polls, is not known yet."""
+    stands = job.motion(key) in (Motion.NOT_SCHEDULED, Motion.UNKNOWN)
+    return Status.LIVE if stands and gives_up_soon(job, key) else None
 
 
 def _waits_for_nothing(job: JobState, key: ThreadKey) -> Answer:

@@ -164,6 +164,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     edge: WaitEdge | None = None
     bystander: bool = False
     """A heartbeat, or a thread that accepts connections: it may be able to help, but nothing shows that it is meant to."""
+    polls: bool = False
+    """A leaf that looks again and again for what it does not show, and so may wait for another leaf."""
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from mpmon.diagnosis.graph.components import components
-from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target
+from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.state.history import ThreadKey
 
 MOST_SEEN = 256
@@ -192,7 +192,9 @@ class Graph:
             or (self.node(key).status is Status.IDLE and key in holders)
         ]  # fmt: skip
         if leaves:
-            return leaves, False
+            # Who polls may wait for one that stands still.
+            still = [leaf for leaf in leaves if leaf in holders or not self._polls(leaf)]
+            return still or leaves, False
         if cycle := self._cycle(core, progressing, exact=True):
             return list(cycle), True
         if found := [end for end in ends if isinstance(end, Exited)]:
@@ -211,6 +213,9 @@ class Graph:
         if cycle := self._cycle(core, progressing, exact=False):
             return list(cycle), True
         return [], False
+
+    def _polls(self, target: Target) -> bool:
+        return isinstance(target, tuple) and self.node(target).polls
 
     def _owes(self, end: Exited, cycle: list[ThreadKey]) -> bool:
         """Whether one that ended may have owed something to those who wait for each other: not if it ended by right, one of them
@@ -288,9 +293,15 @@ class Graph:
         return edge is not None and edge.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
-        """The threads that hold a lock or permit another member waits for: if idle meanwhile, they hold it forever."""
-        needs = [edge for key in members if (edge := self.node(key).edge) and edge.holder_known]
+        """The threads that hold a lock or permit another member waits for, or that alone could make room for it: if idle
+        meanwhile, they keep it forever.
+        """
+        needs = [edge for key in members if (edge := self.node(key).edge) and (edge.holder_known or self._keeps(edge))]
         return {target for edge in needs for target in edge.targets}
+
+    def _keeps(self, edge: WaitEdge) -> bool:
+        """Nobody else could act, and it is neither data, a sign nor an end that is awaited."""
+        return edge.exact and not (edge.every or edge.of_data or edge.of_sign or edge.of_end)
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
         """The first cycle along edges with a single necessary target: exact edges only, or any edges."""

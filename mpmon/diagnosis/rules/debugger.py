@@ -8,6 +8,7 @@ What to do: remove the breakpoint, or run that part with `num_workers=0` or a si
 
 from __future__ import annotations
 
+from mpmon.diagnosis.criteria.parts import at_terminal
 from mpmon.diagnosis.responsibility.streams import unanswered_prompt
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -17,11 +18,15 @@ NEEDS = frozenset({"stacks", "blocked"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is at a debugger's prompt, or all writers to a member's `input()` are stuck."""
-    if stuck.wait_state().kind is not Wait.DEBUGGER:
+    """The root is at a debugger's prompt, or asks at a terminal while others need it, or all writers to a member's `input()` are
+    stuck.
+    """
+    asks = at_terminal(stuck)
+    if stuck.wait_state().kind is not Wait.DEBUGGER and not asks:
         return _unanswered(stuck)
+    prompt = "asks at its terminal" if asks else "is at a debugger's prompt"
     return Match(
-        summary=f"{stuck.role()} is at a debugger's prompt{stuck.at()} and waits for input",
+        summary=f"{stuck.role()} {prompt}{stuck.at()} and waits for input",
         evidence=(f"{stuck.role()} has been in {stuck.wait_state().words} for {stuck.for_how_long()}",),
         advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
     )

@@ -153,7 +153,8 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     holder, others = kept
     name, needing, awaits = stuck.job.name(holder[0]), stuck.job.names(others), stuck.waits_for(holder)
     held, named = _held_by(stuck, others[0]), needing in awaits
-    they = "they wait" if named and len(others) > 1 else stuck.job.they(others, "wait")
+    many = len({pid for pid, _ in others}) > 1
+    they = "they wait" if named and many else stuck.job.they(others, "wait")
     return Match(
         summary=f"{name} waits{stuck.at(holder)} for {awaits}{'' if named else _needed(stuck, holder, needing)}, but has {held} "
         f"that {they} for{stuck.at(others[0])}",

@@ -50,9 +50,12 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
-    """Each process waits for an item from another, and all queues are empty: which one owes an item cannot be seen."""
+    """Each process waits for an item from another, and all queues are empty: which one owes an item cannot be seen. Not where
+    only those named can help: they wait for each other.
+    """
     if (
-        len(readers) < 2
+        _reads_from_each_other(stuck, readers)
+        or len(readers) < 2
         or crashed_mates(stuck)
         or any(item.fill for key in readers for item in stuck.job.waits_on(key))
     ):
@@ -70,6 +73,11 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
         ),
         certainty=Certainty.LIKELY,
     )
+
+
+def _reads_from_each_other(stuck: StuckSet, readers: list[ThreadKey]) -> bool:
+    in_pipes = all(item.kind == "pipe" for key in readers for item in stuck.job.waits_on(key))
+    return in_pipes and stuck.ending is Ending.CYCLE and stuck.closed.exact
 
 
 def _on_the_way(stuck: StuckSet) -> str:

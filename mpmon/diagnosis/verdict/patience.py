@@ -47,10 +47,20 @@ def is_ripe(stuck: StuckSet) -> bool:
 def _patience_s(stuck: StuckSet) -> float:
     """Seconds that the root blockers must have stood still."""
     least = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    if _awaits_alarm(stuck):
+        return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
     if sure or stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S:
         return least
     return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
+
+
+def _awaits_alarm(stuck: StuckSet) -> bool:
+    """Python code at the end of the chain handles SIGALRM, at a time that cannot be read of another process (setitimer(2)): the
+    handler may do anything.
+    """
+    pids = {pid for pid, tid in stuck.at_end if pid == tid and (pid, tid) in stuck.job.stacks}
+    return any(stuck.job.processes[pid].catches_alarm for pid in pids)
 
 
 def _polls_while_others_stand(stuck: StuckSet) -> bool:
