@@ -436,6 +436,21 @@ def test_a_library_that_waits_until_its_next_job_is_due_may_act(frames: tuple[st
     assert seen(rows, seconds=50).verdict is verdict
 
 
+def test_a_timer_s_descriptor_becomes_readable_by_itself() -> None:
+    def rows(_second: int) -> Rows:
+        waits = blocked("read", "timerfd:7", ran_at=START - 9)
+        return (
+            process(),
+            thread(),
+            stack("main", "job.py:9 main"),
+            waits,
+            kernel_object("timerfd:7"),
+            holds(ROOT, "timerfd:7"),
+        )
+
+    assert seen(rows).verdict is Verdict.HEALTHY
+
+
 def test_a_second_wait_with_a_long_limit_may_end_as_the_first_did() -> None:
     """`for process in processes: process.join(15)`: whether it polls cannot be told from one renewal."""
 

@@ -110,7 +110,10 @@ def _continues_soon(job: JobState, pid: int) -> bool:
 
 
 def _by_timer(job: JobState, key: ThreadKey) -> Answer:
-    return Status.LIVE if job.wait_state(key).kind is Wait.TIMER else None
+    """It waits for its time to come, of threading's or of timerfd_create(2)."""
+    objects = job.waits_on(key)
+    by_clock = bool(objects) and all(item.kind == "timerfd" for item in objects)
+    return Status.LIVE if by_clock or job.wait_state(key).kind is Wait.TIMER else None
 
 
 def _asked_to_end(job: JobState, key: ThreadKey) -> Answer:
