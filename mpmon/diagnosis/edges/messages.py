@@ -63,7 +63,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
         basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
-        return WaitEdge((*ends, *dead, *strangers), basis=basis, of_data=not writes, words=words, evidence=evidence)
+        targets = (*ends, *dead, *strangers)
+        return WaitEdge(targets, basis=basis, of_data=not writes, of_room=writes, words=words, evidence=evidence)
     if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
         only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge(own, of_data=not writes, words=words, evidence=only)

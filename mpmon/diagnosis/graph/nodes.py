@@ -137,6 +137,8 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """The waiter waits for the targets to end."""
     of_data: bool = False
     """The waiter waits for data that one of the targets would send."""
+    of_room: bool = False
+    """The waiter waits for room that one of the targets would make by reading."""
     of_sign: bool = False
     """The waiter waits for a sign of one of the targets: an event that is set, a condition that is notified."""
     guessed: bool = False

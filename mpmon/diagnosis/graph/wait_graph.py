@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from mpmon.diagnosis.graph.components import components
-from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target, WaitEdge
+from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target
 from mpmon.diagnosis.state.history import ThreadKey
 
 MOST_SEEN = 256
@@ -296,12 +296,9 @@ class Graph:
         """The threads that hold a lock or permit another member waits for, or that alone could make room for it: if idle
         meanwhile, they keep it forever.
         """
-        needs = [edge for key in members if (edge := self.node(key).edge) and (edge.holder_known or self._keeps(edge))]
+        edges = (edge for key in members if (edge := self.node(key).edge))
+        needs = [edge for edge in edges if edge.holder_known or (edge.of_room and edge.exact)]
         return {target for edge in needs for target in edge.targets}
-
-    def _keeps(self, edge: WaitEdge) -> bool:
-        """Nobody else could act, and it is neither data, a sign nor an end that is awaited."""
-        return edge.exact and not (edge.every or edge.of_data or edge.of_sign or edge.of_end)
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
         """The first cycle along edges with a single necessary target: exact edges only, or any edges."""
