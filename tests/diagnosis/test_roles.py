@@ -116,6 +116,15 @@ def test_a_rank_without_a_number_has_the_one_of_its_place(numbers: tuple[str | N
     assert name == (said or "rank ?")
 
 
+def test_no_two_ranks_have_one_number_once_some_say_theirs() -> None:
+    guessed = {
+        pid: Role(name=f"rank {place}", kind="rank", rank=place, parent=ROOT, guessed=True)
+        for place, pid in enumerate((11, 12, 13, 14))
+    }
+    found = named(*spawned(a="2", b="3", c=None, d=None), known=guessed)
+    assert [found[pid].name for pid in (11, 12, 13, 14)] == ["rank 2", "rank 3", "rank ?", "rank ?"]
+
+
 def test_a_child_of_multiprocessing_is_called_after_its_function() -> None:
     frames = ("job.py:9 helper", "job.py:16 produce", *BOOTSTRAP)
     assert names(process(), process(9, parent=ROOT), stack("main", *frames, pid=9))[9] == "process produce"

@@ -103,9 +103,11 @@ def part(stuck: StuckSet) -> Part | None:
 
 
 def at_terminal(stuck: StuckSet) -> bool:
-    """The root asks a person at a terminal, while others need it."""
-    items = stuck.job.waits_on(stuck.root) if stuck.root and stuck.ending is Ending.LEAF else ()
-    return any(item.kind == "terminal" for item in items) and stuck.wait_state().idle
+    """The root asks a person at a terminal, while others need it; not if it was asked to end."""
+    if stuck.root is None or stuck.is_goal or stuck.ending is not Ending.LEAF or stuck.job.was_asked_to_end(stuck.root):
+        return False
+    items = stuck.job.waits_on(stuck.root)
+    return bool(items) and all(item.kind == "terminal" for item in items) and stuck.wait_state().idle
 
 
 def is_outside(stuck: StuckSet) -> bool:

@@ -17,7 +17,6 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.loops import REQUESTS, user_frame
-from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.ranks.addresses import is_this_machine
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
@@ -109,13 +108,15 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
     there = [pid for pid in pids if any(far in waits_in(job, key) for key in job.threads(pid))]
     for pid in there or [pid for pid in pids if not _listens_to_others(job, pid)] or pids:
         yield from servers_in(job, pid, item, asks)
-    if any(row.pid == asks[0] for row in ends) and all(_has_both(job, item, pid) for pid in pids):
-        yield from (other for other in job.others_at_work(asks) if not only_beats(job, other))
+    own = {row.fd for row in ends if row.pid == asks[0] and row.fd is not None}
+    if own and {row.pid for row in job.holders.get(item.id, ())}.issuperset(pids):
+        # They have both ends, so they may just have inherited them, while a thread here has the other one in a variable.
+        yield from (other for other in job.others_at_work(asks) if _has_in_a_variable(job, other, own))
 
 
-def _has_both(job: JobState, item: KernelObject, pid: int) -> bool:
-    """A process has both ends of a connection: it may just have inherited them."""
-    return any(row.pid == pid for row in job.holders.get(item.id, ()))
+def _has_in_a_variable(job: JobState, key: ThreadKey, descriptors: set[int]) -> bool:
+    stack = job.stacks.get(key)
+    return stack is not None and any(not descriptors.isdisjoint(frame.ends) for frame in stack.frames)
 
 
 def _full_listener(job: JobState, asks: ThreadKey) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mpmon.diagnosis.edges.connections import servers
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.numbered import forgotten_child, misses_sibling
@@ -27,7 +29,7 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(job, key)]
     connected = _connected(job, key[0])
     strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected and pid != client_of(job, key)]
-    beside = [other for pid in job.processes if pid in connected for other in _own_threads(job, pid, key[0])]
+    beside = [other for pid in _by_several_threads(job, key[0]) for other in _own_threads(job, pid, key[0])]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers, *beside)))
     if edge := _lost_lock(job, key, targets):
         return edge
@@ -39,6 +41,19 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
     evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
     return WaitEdge(targets, words=words, evidence=evidence)
+
+
+def _by_several_threads(job: JobState, manager: int) -> list[int]:
+    """Clients with more than one connection to the manager: a proxy has one for each thread that uses it (managers.py,
+    `BaseProxy._connect`).
+    """
+    threads = [other for other in job.threads(manager) if job.wait_state(other).idle]
+    peers = {item.peer for other in threads for item in job.waits_on(other) if item.peer}
+    ends = Counter(pid for peer in peers for pid in {row.pid for row in job.holders.get(peer, ())})
+    ends.update(
+        pid for other in job.threads(manager) if (pid := client_of(job, other)) is not None and other not in threads
+    )
+    return [pid for pid, count in ends.items() if count > 1 and pid != manager]
 
 
 def _own_threads(job: JobState, pid: int, manager: int) -> list[ThreadKey]:

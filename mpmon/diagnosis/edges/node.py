@@ -110,7 +110,7 @@ def _continues_soon(job: JobState, pid: int) -> bool:
 
 
 def _by_timer(job: JobState, key: ThreadKey) -> Answer:
-    """It waits for its time to come, of threading's or of timerfd_create(2)."""
+    """It waits for its time to come, of threading's or of timerfd_create(2); whether the latter is armed is not read."""
     objects = job.waits_on(key)
     by_clock = bool(objects) and all(item.kind == "timerfd" for item in objects)
     return Status.LIVE if by_clock or job.wait_state(key).kind is Wait.TIMER else None
@@ -350,7 +350,7 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _by_timer, _asked_to_end, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
+    _ended, _stopped, _asked_to_end, _by_timer, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
     _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
     _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip

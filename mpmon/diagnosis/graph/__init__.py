@@ -12,11 +12,12 @@ The nodes that can progress are the smallest set that holds the live nodes and e
 The remaining nodes form the *closed* set; they are stuck, since no member can move before another member has.  The argument
 needs no time limit and no majority vote.
 
-Of the closed set reached from the goal (the thread whose progress counts), the root blockers are the first of: nobody (a
-lock holder that no longer exists); processes that have certainly ended; leaves, and idle holders of what a member needs; a
-cycle of exact edges; processes that may have ended; external parties; tasks that a library runs, of which one that waits for
-another does not count; members that only wait for idle threads; a cycle of assumed edges; and, if edges say only that *any*
-target could help, the waiters whose helper is unknown.
+Of the closed set reached from the goal (the thread whose progress counts), the root blockers are the first of: nobody (a lock
+holder that no longer exists); processes that have certainly ended; leaves (those that only poll if none stands still), and
+idle holders of what a member needs, a lock or the only end of a stream that could be read; a cycle of exact edges; processes
+that may have ended; external parties; tasks that a library runs, of which one that waits for another does not count; members
+that only wait for idle threads; a cycle of assumed edges; and, if edges say only that *any* target could help, the waiters
+whose helper is unknown.
 
 Every edge has a *basis*, the source that names its targets (the kernel, a ledger, memory, frames), and its evidence in words
 that a person can check.  An edge whose targets are merely the candidates that could help is *assumed*; any other is *exact*.

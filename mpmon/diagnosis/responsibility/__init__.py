@@ -193,5 +193,5 @@ OF_EACH_OTHER: tuple[Callable[[StuckSet], Sequence[ThreadKey]], ...] = (
     not_accepting, clients_at_fault, owing_answers, exchanging, takers, owing_items, keepers_of_permits, whose_end_is_awaited,
     absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks, awaited_tasks, stuck_inside,
 )  # fmt: skip
-"""Of members that wait for each other: the ways in which some are responsible. How often their order matters is a score
-(`tests.scores`)."""
+"""Of members that wait for each other: the ways in which some are responsible; `hub` is what is left if none applies. How often
+their order matters is a score (`tests.scores`)."""

@@ -30,11 +30,14 @@ def numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: M
         numbers.update(zip(missing, left, strict=True))
         missing = []
     told = {pid: role for pid, role in ranks.items() if role.rank is None and pid in numbers}
-    by_place = _guessed_ranks(missing, alive, ranks, known) if size <= len(ranks) and missing else {}
+    by_place = _guessed_ranks(missing, alive, ranks, {} if numbers else known) if size <= len(ranks) and missing else {}
     last = max(numbers.values(), default=len(ranks))
     fits = all(by_place[pid].rank == number for pid, number in numbers.items() if pid in by_place)
+    # What was guessed before any said its number holds no longer, unless the places still tell it.
+    refuted = [pid for pid in missing if ranks[pid].guessed and numbers]
     return {
         **{pid: _with_number(role, numbers[pid], size) for pid, role in told.items()},
+        **{pid: msgspec.structs.replace(ranks[pid], name="rank ?", rank=None, guessed=False) for pid in refuted},
         **({pid: role for pid in missing if (role := by_place.get(pid)) and (role.rank or 0) < last} if fits else {}),
     }
 

@@ -54,7 +54,8 @@ def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """A rank's script has ended, normally or with an error, and a non-daemon thread keeps its process alive."""
     names = stuck.job.names(nobody.blame)
     ranks = ((pid, pid) for pid in stuck.job.ranks)
-    waiting = [key for key in ranks if stuck.wait_state(key).kind is Wait.COLLECTIVE and nobody in stuck.targets(key)]
+    alike = [key for key in ranks if nobody in stuck.targets(key)]
+    waiting = [key for key in alike or stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     return Match(
         summary=f"the script of {names} has ended, "
         f"and {stuck.job.names(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "

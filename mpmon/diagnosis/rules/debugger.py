@@ -21,8 +21,8 @@ def match(stuck: StuckSet) -> Match | None:
     """The root is at a debugger's prompt, or asks at a terminal while others need it, or all writers to a member's `input()` are
     stuck.
     """
-    asks = at_terminal(stuck)
-    if stuck.wait_state().kind is not Wait.DEBUGGER and not asks:
+    asks = stuck.wait_state().kind is not Wait.DEBUGGER
+    if asks and not at_terminal(stuck):
         return _unanswered(stuck)
     prompt = "asks at its terminal" if asks else "is at a debugger's prompt"
     return Match(

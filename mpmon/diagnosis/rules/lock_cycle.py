@@ -152,7 +152,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
         return None
     holder, others = kept
     name, needing, awaits = stuck.job.name(holder[0]), stuck.job.names(others), stuck.waits_for(holder)
-    held, named = _held_by(stuck, others[0]), needing in awaits
+    held, named = _held_by(stuck, others[0]), needing in awaits and set(stuck.targets(holder)) == set(others)
     many = len({pid for pid, _ in others}) > 1
     they = "they wait" if named and many else stuck.job.they(others, "wait")
     return Match(

@@ -252,7 +252,7 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
     if len(groups) == 1:
         return _same_name(stuck, groups, numbers)
     odd, why = (numbers.odd, "") if numbers.odd else odd_ones_out(stuck, groups)
-    if not set(odd) <= set(groups.get(BACKWARD, odd)):
+    if odd and BACKWARD in groups and set(odd).isdisjoint(groups[BACKWARD]):
         return Split(Differs.LEFT_BACKWARD, odd, groups, numbers=numbers)
     # A non-root rank of a gather, or the root of a broadcast, only sends and may have moved on.
     for keys in groups.values() if not numbers.odd else ():

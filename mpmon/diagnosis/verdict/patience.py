@@ -56,11 +56,20 @@ def _patience_s(stuck: StuckSet) -> float:
 
 
 def _awaits_alarm(stuck: StuckSet) -> bool:
-    """Python code at the end of the chain handles SIGALRM, at a time that cannot be read of another process (setitimer(2)): the
-    handler may do anything.
+    """Another member waits for data of Python code at the end of the chain that handles SIGALRM, at a time that cannot be read of
+    another process (setitimer(2)): the handler may send it. A child of a fork has the handlers of its parent, but not its timers.
     """
-    pids = {pid for pid, tid in stuck.at_end if pid == tid and (pid, tid) in stuck.job.stacks}
-    return any(stuck.job.processes[pid].catches_alarm for pid in pids)
+    edges = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.of_data)
+    asked = {target for edge in edges for target in edge.targets}
+    mains = (key for key in stuck.at_end if key in asked and key in stuck.job.stacks and key[0] == key[1])
+    return any(_may_have_set_alarm(stuck.job, pid) for pid, _ in mains)
+
+
+def _may_have_set_alarm(job: JobState, pid: int) -> bool:
+    process = job.processes[pid]
+    parent = job.processes.get(process.ppid)
+    inherited = process.forked and parent is not None and parent.catches_alarm
+    return process.catches_alarm and not process.stopped and not inherited
 
 
 def _polls_while_others_stand(stuck: StuckSet) -> bool:

@@ -36,7 +36,7 @@ def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     """The thread waits for the lock of a serving thread, in the same function as that one: they take turns."""
     edge, stack = graph.node(key).edge, job.stacks.get(key)
     own = next((frame for frame in stack.frames if is_user(frame.file)), None) if stack else None
-    if edge is None or own is None or not edge.holder_known:
+    if edge is None or own is None or not (edge.holder_known and edge.targets):
         return False
     return all(isinstance(row, tuple) and serves(job, row) and _is_in(job, row, own) for row in edge.targets)
 
