@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from mpmon.diagnosis import History
+from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import QueueView
+from mpmon.diagnosis.remarks import remarks, shm_orphans
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import QueueState, SharedFile
 from mpmon.probes.files import Proc
@@ -82,3 +84,8 @@ def files_of(job: JobState) -> list[SharedFile]:
     pids = {row.pid for row in job.snapshot.processes} | {row.namespace_pid for row in job.snapshot.processes}
     used = {row.object for row in job.snapshot.shared_uses}
     return [row for row in job.snapshot.shared_files if row.creator in pids or row.id in used]
+
+
+def remarks_on(job: JobState) -> list[Remark]:
+    """The remarks on the job itself: what the dead of other jobs left in /dev/shm is every job's of this machine."""
+    return [row for row in remarks(job) if row.topic != shm_orphans.TOPIC]

@@ -15,7 +15,7 @@ from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.reports import sharing
-from tests.ipc.looking import Looking, looking_at
+from tests.ipc.looking import Looking, looking_at, remarks_on
 from tests.ipc.running import Job, kill
 from tests.shim.running import PROGRAMS, place
 
@@ -67,7 +67,7 @@ def test_standin_a_held_block_has_a_holder_a_size_a_queue_and_a_line(tmp_path: P
         (pair,) = job.ipc.pairs
         assert (pair.producer, pair.consumer, pair.blocks, pair.bytes) == (running.pid, consumer, 2, 2 * BLOCK)
         assert view.reasons["gpu_uuid"] == "the driver names no devices"
-        assert remarks(job) == ()
+        assert remarks_on(job) == []
         seen = Observation(snapshot=job.snapshot, diagnosis=diagnose(looking.history), watched_s=1.0)
         text = "\n".join(sharing.lines(seen))
         assert f"{who(job, consumer)} holds 2 blocks 2 KiB of {who(job, running.pid)}, oldest " in text

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.ipc import QueueView
-from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.state.job_state import JobState
-from tests.ipc.looking import looking_at
+from tests.ipc.looking import looking_at, remarks_on
 from tests.ipc.running import Job
 
 pytestmark = pytest.mark.live
@@ -40,6 +39,6 @@ def test_a_healthy_loader_gets_no_remark() -> None:
         with looking_at(running.pid) as looking:
             for _ in range(20):
                 running.order("next")
-                assert remarks(looking.round()) == ()
+                assert remarks_on(looking.round()) == []
             # Two batches are asked for ahead, and are ready while nobody takes them.
             looking.until(lambda job: named(job)["loader result queue"].depth == 2)
