@@ -351,7 +351,7 @@ def test_a_driver_that_blocks(nvml: Standin, monkeypatch: pytest.MonkeyPatch) ->
 def test_aligned_text() -> None:
     checks = (Check("one", ok=True, because="it is"), Check("another", ok=None, because="who knows", do_this="ask"))
     assert render(checks) == (
-        "can      one      it is\n"
+        "ok       one      it is\n"
         "unknown  another  who knows\n"
         "                  do: ask"
     )  # fmt: skip

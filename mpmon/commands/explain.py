@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
         return 0
     pages = {topic: page for section in listed.values() for topic, page in section.items()}
     if given.topic not in pages:
-        raise UsageError(f"there is no cause {given.topic!r}, and no other topic.", _others(given.topic, pages))
+        raise UsageError(f"there is no manual page {given.topic!r}.", _others(given.topic, pages))
     print(f"{given.topic}\n\n{pages[given.topic]}")
     return 0
 
@@ -41,7 +41,7 @@ def sections() -> dict[str, dict[str, str]]:
 def _others(wanted: str, pages: dict[str, str]) -> str:
     """Topics the user may have meant, else how to list them."""
     near = [name for name in pages if wanted in name] or get_close_matches(wanted, pages)
-    return f"There is: {', '.join(sorted(near))}" if near else "List them with: mpmon explain"
+    return f"Similar pages: {', '.join(sorted(near))}" if near else "List them with: mpmon explain"
 
 
 def _listed(pages: dict[str, str]) -> str:

@@ -57,7 +57,7 @@ def transport(given: Namespace) -> Transport:
         UsageError: it is none.
     """
     if given.pods is None and (given.namespace or given.container):
-        raise UsageError("--namespace and --container are of --pods.", "For example: --pods job-name=train -n lab")
+        raise UsageError("--namespace and --container require --pods.", "For example: --pods job-name=train -n lab")
     if given.slurm is not None:
         from mpmon.nodes.transports.slurm import Slurm
 

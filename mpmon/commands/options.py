@@ -71,7 +71,11 @@ def _commands() -> str:
 def add_subject(parser: argparse.ArgumentParser) -> None:
     """What is watched."""
     parser.add_argument(
-        "pid", nargs="?", type=pid, metavar="PID", help="any process of the job; its launcher shows all"
+        "pid",
+        nargs="?",
+        type=pid,
+        metavar="PID",
+        help="the job's launcher; from any other process, only it and what it started is seen (see --up)",
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     parser.add_argument("--replay", metavar="FILE", nargs="+",
@@ -139,7 +143,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(about="")
     parser.add_argument(
         "--interval", type=seconds, default=None, metavar="SECONDS",
-        help="seconds between rounds (default 1; on the screen 2 while the job is healthy)",
+        help="seconds between samples (default 1; on the screen 2 while the job is healthy)",
     )  # fmt: skip
     parser.add_argument(
         "--stacks",
@@ -148,7 +152,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         help="auto: read by mpmon, by py-spy if necessary; py-spy: only by py-spy; native: also C and C++ frames of all"
         " threads; never: no stacks",
     )
-    parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
+    parser.add_argument(
+        "--readonly",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="do not offer to send signals to the job",
+    )
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
                         help="auto: unless NO_COLOR is set")  # fmt: skip
     parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="same as --color never")

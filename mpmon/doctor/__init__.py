@@ -48,7 +48,7 @@ def render(checks: Sequence[Check]) -> str:
     width = max((len(check.name) for check in checks), default=0)
     lines: list[str] = []
     for check in checks:
-        word = {True: "can", False: "cannot", None: "unknown"}[check.ok]
+        word = {True: "ok", False: "problem", None: "unknown"}[check.ok]
         lines.append(f"{word:<8} {check.name:<{width}}  {check.because}")
         if check.do_this:
             lines.append(f"{'':<8} {'':<{width}}  do: {check.do_this}")

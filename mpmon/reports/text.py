@@ -94,7 +94,8 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
     yield from _section("evidence", finding.evidence)
     yield from _section("not proved", finding.doubts)
     yield from _section(
-        "waits", [f"{row.role} (pid {hosts.pid(row.pid)}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
+        "who waits for what",
+        [f"{row.role} (pid {hosts.pid(row.pid)}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]],
     )
     yield from _section("what to do", finding.advice)
 
@@ -110,7 +111,7 @@ def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
 
 def _chain(finding: Finding, hosts: Hosts) -> Iterator[str]:
     for step, link in enumerate(finding.chain):
-        arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─▶ "
+        arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─ "
         place = f"  {link.place}" if link.place else ""
         pid = f" (pid {hosts.pid(link.pid)})" if link.pid else ""
         thread = f", {link.thread}" if link.thread else ""

@@ -86,7 +86,7 @@ def test_a_queue_that_a_spawned_process_made_anew(shared: bool) -> None:
     )  # fmt: skip
     found = watched(snapshot(*rows, *([holds(ROOT, "pipe:2", reads=False)] if shared else [])))
     assert found.findings[0].cause == "queue-empty"
-    assert ("made anew in each process that spawn or forkserver starts" in said(found)) is not shared
+    assert ("created again in each process that spawn or forkserver starts" in said(found)) is not shared
 
 
 @pytest.mark.parametrize(("wchan", "told"), [("wait_for_partner", True), ("folio_wait_bit_common", False)])

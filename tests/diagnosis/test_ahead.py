@@ -50,13 +50,13 @@ def test_in_the_same_turn_of_a_loop_too() -> None:
 def test_a_later_turn_of_the_loop_is_further_than_a_later_line() -> None:
     one = way("train.py:12 main", turns=((1, 6, 0),), main=LOOP)
     other = way("train.py:20 main", turns=((9, 5, 0),), main=LOOP)
-    assert further(one, other) == "one has come to 6 in the loop at train.py:10, other to 5"
+    assert further(one, other) == "in the loop at train.py:10, one is at 6, other at 5"
 
 
 def test_a_loop_around_the_call_that_leads_there_counts_first() -> None:
     one = way("train.py:12 main", "train.py:40 step", turns=((1, 3, 0),), main=LOOP)
     other = way("train.py:12 main", "train.py:45 step", turns=((9, 2, 0),), main=LOOP)
-    assert further(one, other) == "one has come to 3 in the loop at train.py:10, other to 2"
+    assert further(one, other) == "in the loop at train.py:10, one is at 3, other at 2"
 
 
 def test_where_turns_are_not_known_the_one_that_has_left_an_inner_loop_is_further() -> None:

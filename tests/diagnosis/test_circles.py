@@ -28,7 +28,7 @@ from tests.hangs.expected import HOME
         ("planner-never-done", "Call task_done() for every item"),
         ("start-line-counts-main", "The barrier counts a party that never calls wait()"),
         ("checkout-nested", "as many threads as have to meet"),
-        ("acknowledged-by-request", "Each waits for a sign of the other"),
+        ("acknowledged-by-request", "Each waits for the other to act first"),
         ("env-and-trainer-receive", "Look for what one side believes it has sent"),
         ("files-await-each-other", "Write each file before waiting for the other one's"),
         ("ring-permit-leak", "Give back what was taken on every path"),

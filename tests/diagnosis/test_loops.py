@@ -267,7 +267,7 @@ def test_a_server_whose_handler_waits_for_what_only_the_server_could_do() -> Non
     )  # fmt: skip
     (finding, *_) = diagnosed([snapshot(*rows, at=float(second)) for second in range(14)]).findings
     assert (finding.cause, {suspect.pid for suspect in finding.suspects}) == ("main-stuck", {ROOT})
-    assert finding.summary.endswith("and subprocess filt.py waits for it: nobody else could unblock them")
+    assert finding.summary.endswith("while subprocess filt.py waits for main: no other process could unblock them")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ CTYPES = ("ffi", "ffi ffi_call", "ctypes PyCFuncPtr_call")
          "decode of libcodec.so", "a lock of C code", Sort.LOCK),
         (("libc", "libc pthread_cond_timedwait", "cpu gloo::transport::tcp::UnboundBuffer::waitRecv",
           "cpu c10d::ProcessGroupGloo::RecvWork::wait", "bindings pybind11::cpp_function::dispatcher"),
-         "c10d::ProcessGroupGloo::RecvWork::wait of libtorch_cpu.so", "data of another rank", Sort.RANKS),
+         "c10d::ProcessGroupGloo::RecvWork::wait of libtorch_cpu.so", "data from another rank", Sort.RANKS),
         ((*COND, "cpu c10d::Work::wait", "bindings pybind11::cpp_function::dispatcher"),
          "c10d::Work::wait of libtorch_cpu.so", "the end of a collective", Sort.RANKS),
         ((*COND, "cpu c10d::Reducer::finalize_backward", "cpu torch::autograd::Engine::thread_main",
@@ -92,7 +92,7 @@ CTYPES = ("ffi", "ffi ffi_call", "ctypes PyCFuncPtr_call")
         (("libc accept", "nccl socketProgressState", "nccl ncclSocketAccept", "nccl bootstrapInit", "nccl ncclCommInitRankFunc"),
          "ncclCommInitRankFunc of libnccl.so.2", "the other ranks, to meet them", Sort.RANKS),
         (("libc ioctl", "cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu at::native::item"),
-         "at::native::item of libtorch_cpu.so", "the GPU to do what it was given", Sort.GPU),
+         "at::native::item of libtorch_cpu.so", "the GPU to finish its work", Sort.GPU),
         (("libc __poll", "libc", "libc getaddrinfo"), "getaddrinfo of libc.so.6", "an answer from a name server",
          Sort.NAME_SERVER),
         (("libc", "libc pthread_mutex_lock", "libc dlopen", *CTYPES), "dlopen of libc.so.6",
@@ -239,7 +239,7 @@ def hung_in_c(*texts: str) -> Finding:
 def test_a_native_hang_names_the_library_the_function_and_what_it_waits_for() -> None:
     found = hung_in_c(*COND, "codec decoder_flush", *CTYPES)
     assert found.cause == "native-hang"
-    assert "decoder_flush of libcodec.so for a condition that another thread has to report" in found.summary
+    assert "decoder_flush of libcodec.so for another thread to signal a condition variable" in found.summary
 
 
 def test_a_native_hang_of_which_the_wait_is_not_known_names_the_function() -> None:
@@ -450,9 +450,9 @@ def test_what_a_library_leaves_to_do_keeps_a_program_from_its_exit() -> None:
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (("codec spin", "codec decode"), "it runs, and was in decode of libcodec.so when it was sampled"),
+        (("codec spin", "codec decode"), "running; when sampled, it was in decode of libcodec.so"),
         (("cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu c10::cuda::CUDAStream::synchronize"),
-         "it runs, and when it was sampled c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
+         "running; when sampled, c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
         (("python sre_ucs1_match", "python _sre_SRE_Pattern_match"), ""),
     ],
 )  # fmt: skip

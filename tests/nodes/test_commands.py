@@ -184,10 +184,11 @@ def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Progr
         (["--slurm", "7"], "foreign", 4, ("foreign may not be accessed: the job belongs to another user. "
          "Ask its owner, or run as root.")),
         (["--pods", "job-name=none"], "", 4, "there is no pod with job-name=none. Look with: kubectl get pods --show-labels."),
-        (["--pods", "job-name=train"], "denied", 4, "denied may not be entered by you. Ask for the right to create pods/exec."),
+        (["--pods", "job-name=train"], "denied", 4, ("denied refuses kubectl exec: you lack permission. Ask for "
+         "the RBAC permission to create pods/exec.")),
         (["--pods", "x", "--nodes", "y"], "", 2, "--nodes and --pods do not go together. Give one of them."),
         (["--slurm", "7", "4100"], "", 2, "--slurm and a PID do not go together. Give one of them."),
-        (["--nodes", "n1", "-n", "lab"], "", 2, ("--namespace and --container are of --pods. "
+        (["--nodes", "n1", "-n", "lab"], "", 2, ("--namespace and --container require --pods. "
          "For example: --pods job-name=train -n lab.")),
     ],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def test_a_suspect_is_found_by_rank_machine_and_pid() -> None:
     first, summary, *_ = said.splitlines()
     assert re.fullmatch(r"HUNG for \d+ s \(since \S+\): job on h1, h2, h3, 18 processes", first)
     assert summary.startswith("  dataloader worker 0 (pid 19 on h2, of rank 3) has been opening a named pipe for")
-    assert "└─▶ rank 3 (pid 12 on h2): next batch" in said
+    assert "└─ rank 3 (pid 12 on h2): next batch" in said
     assert "    h1      11 S    rank 0 " in said
     assert "  ▶ h2      19 S      dataloader worker 0 " in said
 

@@ -190,8 +190,8 @@ def test_frames_of_c_that_are_not_whole_or_do_not_fit_say_so() -> None:
     assert [text_of(line).strip() for line in lines] == [
         "dataset.py:8 in sleep",
         "| gloo::waitRecv (libtorch_cpu.so)",
-        "(the two do not fit together: the frames of Python stand before the others)",
-        "(no more of C: lost)",
+        "(Python and C frames could not be merged: the Python frames are listed first)",
+        "(the C frames end here: lost)",
     ]
 
 

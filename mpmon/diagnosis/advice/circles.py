@@ -135,7 +135,7 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
         "Write each file before waiting for the other one's, and end the wait with an error after a while.",
     )),
     (_at_terminal, (
-        "Print what was read so far: the prompt is not the one that is waited for, or it was already read.",
+        "Print what was read so far: the prompt differs from the expected one, or was already consumed.",
     )),
     (_reads_given_input, (
         "Close the program's standard input once everything is written; communicate() does, and reads the output meanwhile.",
@@ -168,7 +168,7 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
         "Or take everything that a task needs at once.",
     )),
     (_any(Wait.CONDITION, Wait.PROCESS_EVENT, Wait.LOCK), (
-        "Each waits for a sign of the other (an event, a permit, an item): let one of them give it before it waits.",
+        "Each waits for the other to act first (set an event, release a permit, put an item): let one act before it waits.",
     )),
     (_always, (
         "Look for what one side believes it has sent: still in a buffer (flush), lost, or sent to somebody else.",

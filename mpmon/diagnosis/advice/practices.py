@@ -170,8 +170,8 @@ def queue_of_its_own(job: JobState, finding: Finding) -> str | None:
         for child in job.clients.get(row.pid, ()):
             if not job.is_forked(child) and (queue := _in_own_queue(job, child)):
                 return (
-                    f"{job.role(child).name} waits for items of {queue}, which no other process has open: a queue that is "
-                    "made where a module is imported is made anew in each process that spawn or forkserver starts. Make it "
+                    f"{job.role(child).name} waits for items of {queue}, which no other process has open: a module-level "
+                    "queue is created again in each process that spawn or forkserver starts, so it is not shared. Make it "
                     "in main() and pass it to the process as an argument."
                 )
     return None

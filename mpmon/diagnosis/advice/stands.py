@@ -17,4 +17,4 @@ def for_standing(stuck: StuckSet) -> tuple[str, ...]:
         return ("Look at what its loop tests, which does not become true; end the loop with an error after a while.",)
     if stuck.wait_state().kind is Wait.SLEEP:
         return ("Look at why it sleeps for so long.",)
-    return ("Give what it calls a time limit.",)
+    return ("Set a time limit on the call it is in.",)

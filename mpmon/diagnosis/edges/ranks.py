@@ -217,10 +217,11 @@ def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge 
     known = reaped(job, job.processes[key[0]].ppid)
     if len(known) == len(gone):
         ends = several([f"pid {row.child} {did(returncode_words(row.returncode or 0))}" for row in known])
-        why = f"{names} of {size} ended, as the launcher knows: {ends}"
+        why = f"{names} of {size} ended, according to the launcher: {ends}"
         blame = tuple(row.child for row in known)
     else:
-        why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it is not running here"
+        they = "it is" if len(gone) == 1 else "they are"
+        why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, but {they} not running here"
         forgotten = forgotten_child(job, key[0]) if len(gone) == 1 else None
         blame = (forgotten,) if forgotten else ()
     return WaitEdge(

@@ -139,7 +139,9 @@ def _lock(
         return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that other processes may release")
     if owners:
         names = job.names(owners)
-        evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
+        evidence = (
+            f"{item.id} has value 0; by its acquire counts, pid {', '.join(str(pid) for pid, _ in owners)} holds it"
+        )
         # Any process that has the lock may release it: a holder that waits for its own lock may use it as a signal.
         alone = not any(job.others_at_work(owner) for owner in owners)
         users = {handle.pid for handle in job.holders.get(item.id, ()) if job.may_act(handle.pid)}
@@ -208,7 +210,7 @@ def _woken(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]) 
     """
     others = (other for pid in users if pid != key[0] for other in job.threads(pid) or [(pid, pid)])
     owing = tuple(other for other in others if _may_sleep(job, other) and not _wants_lock_of(job, other, key[0]))
-    words, evidence = "those it notified to wake up", f"{item.id} has value 0"
+    words, evidence = "the processes it notified to wake up", f"{item.id} has value 0"
     if owing:
         return WaitEdge(owing, words=words, evidence=evidence)
     why = "all living processes that waited for it have said that they woke; one has ended without"
@@ -261,7 +263,7 @@ def _permits(
         )
     names = job.names(owners)
     evidence = (
-        f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} took permits"
+        f"{item.id} has value 0; by its acquire counts, pid {', '.join(str(pid) for pid, _ in owners)} took permits"
     )
     targets = tuple(dict.fromkeys((*owners, *busy)))
     return WaitEdge(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.responsibility.servers import hub
@@ -78,10 +78,10 @@ def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     """All others wait for one that waits for any of them, or for whoever comes."""
     job = stuck.job
     others = dict.fromkeys(job.name(key[0]) for key in stuck.closed.core if key[0] != asked[0])
-    waits = several(list(others)) + (" waits for it" if len(others) == 1 else " wait for it")
+    waits = f"{several(list(others))} {verb(len(others), 'wait')} for {job.name(asked[0])}"
     return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
-        summary=f"{job.name(asked[0])} waits{stuck.at(asked)} for {stuck.waits_for(asked)}, and {waits}: nobody else could "
-        "unblock them",
+        summary=f"{job.name(asked[0])} waits{stuck.at(asked)} for {stuck.waits_for(asked)}, while {waits}: no "
+        "other process could unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,
     )

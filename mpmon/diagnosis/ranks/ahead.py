@@ -57,11 +57,13 @@ def special(stacks: Mapping[str, Stack]) -> Ahead | None:
         return None
     for name, other in (names, reversed(names)):
         if inside[name] == {True}:
-            return Ahead(name, lambda this, _: f"only {this} gets there: the number of the rank is tested on the way")
+            return Ahead(
+                name, lambda this, _: f"only {this} can get there: a test of the rank's number guards that place"
+            )
         if inside[other] == {False}:
             return Ahead(
                 name,
-                lambda this, there: f"the number of the rank is tested before {there}'s place, and keeps {this} out",
+                lambda this, there: f"a test of the rank's number keeps {this} from getting to where {there} is",
             )
     return None
 
@@ -168,7 +170,7 @@ def _by_turns(one: _Way, other: _Way, place: int) -> _Lead:
 
 
 def _turns_in_words(later: int, earlier: int, where: str, this: str, other: str) -> str:
-    return f"{this} has come to {later} in the loop at {where}, {other} to {earlier}"
+    return f"in the loop at {where}, {this} is at {later}, {other} at {earlier}"
 
 
 def _call(frame: Frame) -> tuple[str, str, int]:

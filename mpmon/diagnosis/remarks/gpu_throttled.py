@@ -2,8 +2,8 @@
 
 What it looks like: one rank is slower than its peers in every step, and all others wait for it in each collective; the clock
 of its GPU is far below the maximum.
-Why: cooling, a power supply that limits the device, a device that protects itself.  Clocks that stay within the power limit
-are normal and not reported here.
+Why: cooling, a power supply that limits the device, a device that protects itself.  Clocks lowered only
+to keep within the power limit are normal and not reported here.
 What to do: check temperature, fans and dust, power cables and neighbouring machines; leave the device out until it is fixed.
 """
 

@@ -5,8 +5,9 @@ each of them waits for the slowest one in every step. One machine loses CPU time
 that runs out, waits for memory, has a GPU below its clock, or loses packets; the others do not.
 Why: an overcommitted host, a limit that was set on one machine only, another user's job, heat, a cable.
 What to do: fix the metric that differs; meanwhile leave that machine out. Machines are compared with the median of at least
-three, over half a minute; of two, only values bad on any machine are reported. Load, watts and utilization are reported
-only for a machine with a rank that the job is known to wait for: machines that do different work differ in them.
+three, over half a minute; with only two, only values that would be bad on any machine are reported. Load, watts and
+utilization are reported only for a machine with a rank that the job is known to wait for: machines that do different work
+differ in them.
 """
 
 from __future__ import annotations

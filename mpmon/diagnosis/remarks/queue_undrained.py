@@ -4,7 +4,7 @@ What it looks like: a worker stays alive after its work; its main thread is in a
 which is blocked in write(2).
 Why: before it ends, a process waits until its feeder threads have sent everything that was put, and a pipe holds 64 KiB;
 nobody calls get() any more.
-What to do: get() everything that was put; or cancel_join_thread() in the producer if the items may be lost.
+What to do: get() everything that was put; or cancel_join_thread() in the producer if losing the items is acceptable.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ def _remark(job: JobState, view: QueueView, pid: int, readers: list[int], for_s:
         ),
         advice=(
             "Call get() for everything that was put, before the producer ends.",
-            "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
+            "Or queue.cancel_join_thread() in the producer, if losing the items is acceptable.",
         ),
     )  # fmt: skip

@@ -3,8 +3,8 @@
 What it looks like: every rank is in a collective, but not all in the same one: a broadcast here, a barrier there.
 Why: code that only some ranks run calls a collective (evaluation through the DistributedDataParallel wrapper, a barrier
 behind `if rank == 0`), two groups are used in a different order, or a rank passes a different group than the others expect.
-Which: the few ranks that differ from most; where there are as many on either side, the evidence says why these, by how far
-each has come in the program, or by a test of the rank's number on the way.
+Which: the few ranks that differ from most. If the ranks are split evenly, the evidence says why these are blamed: how far each
+has come in the program, or a test of the rank's number on the way.
 What to do: call the same collectives in the same order on every rank; evaluate with `model.module`.
 """
 

@@ -24,7 +24,7 @@ def match(stuck: StuckSet) -> Match | None:
     asks = stuck.wait_state().kind is not Wait.DEBUGGER
     if asks and not at_terminal(stuck):
         return _unanswered(stuck)
-    prompt = "asks at its terminal" if asks else "is at a debugger's prompt"
+    prompt = "prompts at its terminal" if asks else "is at a debugger's prompt"
     return Match(
         summary=f"{stuck.role()} {prompt}{stuck.at()} and waits for input",
         evidence=(f"{stuck.role()} has been in {stuck.wait_state().words} for {stuck.for_how_long()}",),

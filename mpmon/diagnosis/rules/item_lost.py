@@ -44,7 +44,7 @@ _ADVICE = {
         "Give each process a queue of its own for the answers, or let it put back what is not meant for it before it ends.",
     ),
     Absent.NOT_SHARED: (
-        "Pass the event to the process as an argument: where a child is spawned, a module's own event is made anew in it.",
+        "Pass the event to the process as an argument: with spawn, each child makes a module-level event anew.",
     ),
     Absent.NOT_WOKEN: (
         "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",

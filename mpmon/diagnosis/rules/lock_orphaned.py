@@ -2,8 +2,8 @@
 
 What it looks like: processes wait for a multiprocessing lock, queue or semaphore whose value is 0, and by its acquire counts
 no living process holds it.
-Or a process sets an event, or notifies a condition: that waits until each that slept in it has woken, which one that was
-killed never does.
+Or a process is in set() of an event or notify() of a condition: the call returns only when every process that slept in it
+has woken, and a killed one never does.
 Why: SIGKILL, out of memory, `terminate()`, or an early return without `release()`; such locks are never released.
 What to do: restart the job; use `with lock:`; do not `terminate()` processes that share locks or queues.
 """

@@ -36,7 +36,7 @@ def match(stuck: StuckSet) -> Match | None:
             stuck.burning() if spins else f"{stuck.role()} stays at the same line",
             *stuck.edge_evidence(),
         ),
-        advice=("Look at that line.", *for_standing(stuck)),
+        advice=(f"Look{stuck.at() or ' at its line'}.", *for_standing(stuck)),
         certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.NOT_SCHEDULED else Certainty.POSSIBLE,
     )
 

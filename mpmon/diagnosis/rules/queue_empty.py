@@ -99,7 +99,7 @@ def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _owed(stuck: StuckSet, owes: Balance) -> str:
     return (
-        f"by item counts {stuck.job.full_name(owes.pid)} took {owes.taken} items and put {owes.put}, "
+        f"by the item counts, {stuck.job.full_name(owes.pid)} took {owes.taken} items and put {owes.put}, "
         "and every other process put at least as many as it took, or normally produces far fewer than it consumes"
     )
 
@@ -168,7 +168,7 @@ def _put_words(stuck: StuckSet, ended: Ended | None) -> tuple[str, ...]:
         return ()
     who = _dead_names(stuck, list(ended.pids))
     return (
-        f"by the counts of live processes {ended.items} items in {ended.queue} came from processes that have ended: {who}",
+        f"by the counts of live processes, {ended.items} items in {ended.queue} came from processes that have ended: {who}",
     )
 
 

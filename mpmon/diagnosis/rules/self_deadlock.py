@@ -93,7 +93,7 @@ def _asks_own_library(stuck: StuckSet) -> Match | None:
         return None
     advice = "Do not wait for a task inside a task: return its result instead, or add workers."
     if edge.holder_known:
-        advice = "Do not enter a block of a lock inside another one of the same lock, unless the lock allows for it."
+        advice = "Do not nest `with` blocks of the same lock unless it is reentrant."
     return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {edge.words}",
         evidence=stuck.edge_evidence(),

@@ -2,8 +2,9 @@
 
 What it looks like: two ranks are both in `send` to each other, or both in `recv`. Or one sends what the other does not
 receive, because their tags or groups differ or one rank has counted one too many. Or several ranks wait to send to or receive
-from a rank that has moved on to a collective. What to do: let one of the two receive first, or use `batch_isend_irecv`; let
-all pipeline stages count alike.
+from a rank that has moved on to a collective.
+What to do: let one of the two receive first, or use `batch_isend_irecv`; use the same number of micro-batches on every pipeline
+stage.
 """
 
 from __future__ import annotations

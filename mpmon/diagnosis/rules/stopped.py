@@ -45,7 +45,7 @@ def _how(stuck: StuckSet, held: ThreadKey) -> _How:
     pid, process = held[0], stuck.job.processes[held[0]]
     if held != stuck.root:
         by = stuck.role()
-        advice = f"Look at that line of {by}: it has to detach."
+        advice = f"Look at what {by} does: it has to detach."
         return _How(f"held by {by} with ptrace(2){stuck.at()}", (advice,), stuck.edge_evidence())
     if process.state == "t" and process.tracer_pid:
         advice = f"Detach it, or end it: kill {process.tracer_pid}"

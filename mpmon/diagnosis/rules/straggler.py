@@ -1,7 +1,8 @@
 """One rank is elsewhere (loading, checkpoint, I/O), and the others wait for it in a collective.
 
 What it looks like: all ranks but one are in a collective, or in `rpc.shutdown`; the remaining one sleeps, writes a file or
-computes. What to do: look at its line; bound its I/O; do not make ranks wait unnecessarily.
+computes.
+What to do: look at its line; bound its I/O; do not make ranks wait unnecessarily.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def match(stuck: StuckSet) -> Match | None:
             *([stuck.burning()] if spins else ()), *stuck.edge_evidence(),
         ),
         advice=(
-            "Look at that line of that rank; the others wait as expected.",
+            f"Look{stuck.at() or ' at the line'} of {stuck.role()}; the others wait as expected.",
             "init_process_group(timeout=…) turns such a wait into an error; bound the work the rank does meanwhile.",
         ),
         certainty=_certainty(stuck, proved=any(lag.exact for lag in lags)), tells_of=frozenset(others),

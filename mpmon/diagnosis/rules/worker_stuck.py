@@ -41,7 +41,7 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _advice(stuck: StuckSet) -> tuple[str, ...]:
     of_loader = stuck.kind() == LOADER_WORKER
-    look = "Look at that line" + (
+    look = f"Look{stuck.at() or ' at its line'}" + (
         "; num_workers=0 runs it in the trainer, where it is easier to watch." if of_loader else "."
     )
     waits = of_loader and stuck.motion() is Motion.NOT_SCHEDULED

@@ -73,11 +73,11 @@ class Thread(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know about the C frames."""
-        notes = ["it runs: its frames of C are of one moment"] if self.native.is_sample else []
+        notes = ["the thread is running: its C frames are a single sample"] if self.native.is_sample else []
         if not self.agrees:
-            notes.append("the two do not fit together: the frames of Python stand before the others")
+            notes.append("Python and C frames could not be merged: the Python frames are listed first")
         if not self.native.is_complete:
-            notes.append(f"no more of C: {self.native.why or self.native.end}")
+            notes.append(f"the C frames end here: {self.native.why or self.native.end}")
         return tuple(notes)
 
     def _own(self) -> Iterator[Frame | NativeFrame]:

@@ -47,7 +47,7 @@ class NativeWait(msgspec.Struct, frozen=True, gc=False):
     library: str
     """The library's common name: `gloo`."""
     waits_for: str
-    """`data of another rank`."""
+    """`data from another rank`."""
     sort: Sort
     functions: tuple[str, ...]
     """Patterns of whole names, without parameters and template arguments."""
@@ -76,7 +76,7 @@ _KNOWN = (
     )),
     NativeWait("autograd", "gradients that other threads compute", Sort.TEAM, (r"torch::autograd::ReadyQueue::pop",)),
     # Other ranks.
-    NativeWait("gloo", "data of another rank", Sort.RANKS, (r"gloo::(\w+::)*waitRecv\w*",)),
+    NativeWait("gloo", "data from another rank", Sort.RANKS, (r"gloo::(\w+::)*waitRecv\w*",)),
     NativeWait("gloo", "another rank to take its data", Sort.RANKS, (r"gloo::(\w+::)*waitSend\w*",)),
     NativeWait("gloo", "a connection with another rank", Sort.RANKS, (
         r"gloo::(\w+::)*(connect|createConnection|waitUntilConnected|waitForConn)\w*", r"gloo::rendezvous::\w+::\w+",
@@ -101,7 +101,7 @@ _KNOWN = (
     NativeWait("torch.distributed.rpc", "another process", Sort.RANKS, (r"torch::distributed::rpc::.*", r"tensorpipe::.*")),
     NativeWait("MPI", "other ranks", Sort.RANKS, (r"P?MPI_\w+",)),
     # The GPU.
-    NativeWait("CUDA", "the GPU to do what it was given", Sort.GPU, (
+    NativeWait("CUDA", "the GPU to finish its work", Sort.GPU, (
         r"cu(da)?(Stream|Event|Ctx|Device|Thread)(Synchronize|Query)\w*", r"cu(da)?Mem(cpy|set|Free|Alloc)\w*", r"cudaFree\w*",
         r"cu(da)?Launch\w+", r"cu(Module|Library)(Load|GetFunction)\w*",
     )),
@@ -127,7 +127,7 @@ _KNOWN = (
     NativeWait("the resolver", "an answer from a name server", Sort.NAME_SERVER, (
         r"getaddrinfo\w*", r"gethostby\w+", r"getnameinfo", r"(__)?res_\w+",
     )),
-    NativeWait("the loader", "the thread that is loading a library: one at a time", Sort.LOCK, (
+    NativeWait("the dynamic loader", "the thread that is loading a library: one at a time", Sort.LOCK, (
         r"(__)?dlm?(open|close)\w*", r"_dl_\w*(open|close)\w*",
     ), True),
     NativeWait("C++", "the end of a native thread", Sort.END, (r"std::j?thread::join", r"(__)?pthread_\w*join\w*")),
@@ -145,7 +145,7 @@ _MEANS = (
     NativeWait("C", "a lock of C code", Sort.LOCK, (
         r"(__)?pthread_(mutex|rwlock|spin)_\w*lock\w*", r"(__)?lll_lock_wait\w*", r"std::\w*mutex::lock\w*",
     )),
-    NativeWait("C", "a condition that another thread has to report", Sort.CONDITION, (
+    NativeWait("C", "another thread to signal a condition variable", Sort.CONDITION, (
         r"(__)?pthread_cond_\w*wait\w*", r"std::condition_variable\w*::wait\w*", r"std::\w*future\w*::\w*wait\w*",
         r"uv_cond_\w*wait",
     )),

@@ -87,10 +87,10 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
         itself.
         """
         if self.wait is None or self.wait.sort is Sort.PYTHON_LOCK:
-            return f"it runs, and was in {self.called} when it was sampled" if self.sampled and self.called else ""
+            return f"running; when sampled, it was in {self.called}" if self.sampled and self.called else ""
         through = f", in {self.inner}," if self.inner and self.inner != self.function else ""
         text = f"{self.called or 'it'}{through} waits for {self.wait.waits_for}"
-        return f"it runs, and when it was sampled {text}" if self.sampled else text
+        return f"running; when sampled, {text}" if self.sampled else text
 
 
 def native_fact(stack: NativeStack) -> NativeFact | None:

@@ -199,7 +199,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
     if name in ("flock", "fcntl") and kinds:
         return WaitState(Wait.FILE_LOCK, "a file lock")
     if name == "vfork" or (name in ("clone", "clone3") and kinds == ["process"]):
-        return WaitState(Wait.CHILD, "a child to become another program")
+        return WaitState(Wait.CHILD, "a child to call exec")
     if name in ("wait4", "waitid") or kinds == ["process"]:
         return WaitState(Wait.CHILD, "a child to exit")
     if "terminal" in kinds and blocked.writes:

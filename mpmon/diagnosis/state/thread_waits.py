@@ -263,7 +263,7 @@ def _for_file_lock(index: ThreadWaits, key: ThreadKey, found: WaitState) -> Wait
 
 def _for_typist(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     typed = found.frame is None and index.is_typed_to(key)
-    return WaitState(Wait.PIPE_READ, "what is typed to its terminal") if typed else None
+    return WaitState(Wait.PIPE_READ, "input from its terminal") if typed else None
 
 
 def _for_person(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
@@ -290,7 +290,7 @@ def _for_next_request(index: ThreadWaits, key: ThreadKey, found: WaitState) -> W
 
 def _for_library(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     serves = index.serves_library(key)
-    return WaitState(Wait.SERVICE, "what its library gives it to do", found.frame) if serves else None
+    return WaitState(Wait.SERVICE, "work from its library", found.frame) if serves else None
 
 
 def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:

@@ -280,9 +280,11 @@ class StuckSet:
                 "not), and it has a pipe that nobody can write into any more: it is at the end of its input"
             )
         if self.backtracks:
-            return f"{self.role()} is in one match of a regular expression at every look, and its text is short"
+            return f"{self.role()} was in the same regular-expression match in every sample, and the text is short"
         if self.context():
-            return f"{self.role()} is busy-looping in one call: nothing that its loops carry from turn to turn is new"
+            return (
+                f"{self.role()} is busy-looping in one call: no value that its loops carry to the next iteration is new"
+            )
         return (
             f"{self.role()} is busy-looping in one call: no loop variable or counter in it changes, and it has read and "
             "written nothing meanwhile"
@@ -344,7 +346,7 @@ class StuckSet:
         needs = [self.graph.node(key).edge for key in self.closed.path]
         left = left_unread(self.job, self.root) if self.root else None
         unread = (
-            [f"{left.fill} bytes of {left.id} are unread, and EPOLLET of epoll_ctl(2) wakes nobody for them"]
+            [f"{left.fill} bytes of {left.id} are unread, and edge-triggered epoll (EPOLLET) wakes nobody for them"]
             if left
             else []
         )

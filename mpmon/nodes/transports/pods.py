@@ -22,10 +22,14 @@ MOST_PODS = 64
 _NOT_UP = "Unable to connect to the server|connection refused"
 
 _COMPLAINTS = (
-    ("[Ff]orbidden", "may not be entered by you", "Ask for the right to create pods/exec."),
+    ("[Ff]orbidden", "refuses kubectl exec: you lack permission", "Ask for the RBAC permission to create pods/exec."),
     ("not found", "is gone", ""),
     ("container .* is not valid|container not found", "has no such container", "Name another one: -c CONTAINER"),
-    ("unable to upgrade connection|bad handshake", "cannot be entered by this kubectl", "Use kubectl 1.30 or newer."),
+    (
+        "unable to upgrade connection|bad handshake",
+        "does not accept exec from this kubectl",
+        "Use kubectl 1.30 or newer.",
+    ),
     (_NOT_UP, "cannot be reached", "Check it: kubectl get pods"),
 )
 

@@ -201,7 +201,7 @@ def _activities(scene: Scene, width: int) -> list[Line]:
 
 def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> list[Line]:
     lines = wrap(f"{number}. {finding.summary}", width, style="bold", then="   ")
-    since = f", still for {fmt.age(scene.since(finding.since))}" if finding.since is not None else ""
+    since = f", no progress for {fmt.age(scene.since(finding.since))}" if finding.since is not None else ""
     lines.append(plain(f"   {finding.certainty.value}: {finding.cause}{since}", "dim"))
     lines += picture(scene, finding, width)
     drawn = drawn_pids(scene, finding)

@@ -89,8 +89,8 @@ def _uses(scene: Scene, memory: MemoryView) -> Iterator[str]:
         yield f"{scene.who(row.pid)}: {', '.join(_share(row))}"
     for other in memory.others:
         yield (
-            f"another /dev/shm, {fmt.size(other.used_bytes)} of {fmt.size(other.size_bytes)} used, is that of "
-            f"{names_of(scene, other.pids)}: nothing can be shared with them through it"
+            f"{names_of(scene, other.pids)}: a different /dev/shm ({fmt.size(other.used_bytes)} of "
+            f"{fmt.size(other.size_bytes)} used), so no shared memory passes between them and the others"
         )
 
 
