@@ -6,7 +6,7 @@ from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import is_user
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
@@ -36,11 +36,11 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((key,), every=True, polled=True, words=words, evidence=evidence)
     if not others:
         return _never_begun(job, key, packages)
-    if any(job.motion(other) in _MOVES for other in others):
+    if any(_moves(job, other) for other in others):
         return None
     (name, *_) = sorted(packages & job.shape(others[0]).runs)
     asking = (other for other in job.stacks if other != key and packages & job.shape(other).asks)
-    if edge := _kept_out(job, key, [*tasks, *(other for other in asking if job.motion(other) not in _MOVES)]):
+    if edge := _kept_out(job, key, [*tasks, *(other for other in asking if not _moves(job, other))]):
         return edge
     names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
@@ -165,7 +165,11 @@ def _asks(job: JobState, key: ThreadKey) -> bool:
     return kind in _ASKS or serves
 
 
-_MOVES = frozenset({Motion.PROGRESSING, Motion.BUSY_LOOP, Motion.UNKNOWN})
+def _moves(job: JobState, key: ThreadKey) -> bool:
+    """The task may still make progress; not so one that computes in a loop which brings nothing new."""
+    motion = job.motion(key)
+    in_vain = motion is Motion.BUSY_LOOP and context(job.stacks.get(key)) is not None
+    return motion in (Motion.PROGRESSING, Motion.BUSY_LOOP, Motion.UNKNOWN) and not in_vain
 
 
 def _evidence(job: JobState, tasks: list[ThreadKey], name: str) -> str:

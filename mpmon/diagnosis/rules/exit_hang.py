@@ -7,12 +7,14 @@ What to do: end the thread (a sentinel in its queue), or make it a daemon; close
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import undrained
+from mpmon.diagnosis.criteria.parts import after_script
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
-from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.stacks.waits import Wait, context
+from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
@@ -22,9 +24,8 @@ NEEDS = frozenset({"stacks"})
 
 def match(stuck: StuckSet) -> Match | None:
     """The goal is at interpreter exit, or in library code that runs after it, and waits for its own threads."""
-    exiting = [
-        key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or _is_after_script(stuck, key)
-    ]
+    own = after_script(stuck)
+    exiting = [key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or key == own]
     if not exiting or undrained(stuck) or stuck.ending is Ending.GONE:
         return None
     edge = stuck.graph.node(exiting[-1]).edge
@@ -33,30 +34,31 @@ def match(stuck: StuckSet) -> Match | None:
     if not threads:
         return _through_children(stuck, exiting[-1])
     names = several([stuck.job.thread_words(key) for key in threads])
-    place = stands_at(stuck.job, threads[0])
+    ends = stuck.wait_state(exiting[-1]).kind in (Wait.EXIT, Wait.JOIN_THREAD)
     fact = stuck.job.native_facts.get(exiting[-1])
     library = fact.library if fact and fact.leaves else ""
+    does = (
+        f"{names} does not end, it"
+        if ends
+        else f"it waits{stuck.at(exiting[-1])} for {stuck.waits_for(exiting[-1])}, and {names}"
+    )
+    place = stands_at(stuck.job, threads[0])
     return Match(
-        summary=f"{stuck.job.name(exiting[-1][0])} is done but cannot exit: {names} does not end"
-        f"{f', it is at {place}' if place else ''}{f'; {fact.called} waits for it' if fact and library else ''}",
+        summary=f"{stuck.job.name(exiting[-1][0])} is done but cannot exit: "
+        f"{f'{does} is at {place}' if place else f'{names} does not end'}"
+        f"{f'; {fact.called} waits for it' if fact and library else ''}",
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
-        advice=(
-            f"Close everything that {library} has open before the script ends."
-            if library
-            else "Let its task end, and call shutdown(cancel_futures=True) before the script ends."
-            if any(context(stuck.job.stacks.get(key)) for key in threads)
-            else "End the thread before the script ends, or start it with daemon=True.",
-        ),
+        advice=_advice(stuck, threads, library) if ends else for_circle(stuck, stuck.at_end),
         certainty=Certainty.LIKELY,
     )
 
 
-def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
-    """The main thread is in an atexit function: its outermost frame is not a `<module>` any more."""
-    stack = stuck.job.stacks.get(key) if key[0] == key[1] else None
-    outermost = stack.frames[-1] if stack and stack.frames else None
-    joins = stuck.wait_state(key).kind is Wait.JOIN_THREAD
-    return joins and outermost is not None and outermost.function != "<module>" and is_user(outermost.file)
+def _advice(stuck: StuckSet, threads: list[ThreadKey], library: str) -> tuple[str, ...]:
+    if library:
+        return (f"Close everything that {library} has open before the script ends.",)
+    if any(context(stuck.job.stacks.get(key)) for key in threads):
+        return ("Let its task end, and call shutdown(cancel_futures=True) before the script ends.",)
+    return ("End the thread before the script ends, or start it with daemon=True.",)
 
 
 def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:

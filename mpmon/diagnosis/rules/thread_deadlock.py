@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import forsaken
-from mpmon.diagnosis.criteria.parts import in_own_pool
+from mpmon.diagnosis.criteria.parts import after_script, in_own_pool
 from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several, verb
@@ -33,7 +33,7 @@ _HANDED_OVER = frozenset({
 
 def match(stuck: StuckSet) -> Match | None:
     """A closed set of threads of one process."""
-    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck):
+    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck) or after_script(stuck):
         return None
     if any(gil_owner(stuck.job, key) for key in stuck.closed.members):
         # Whoever keeps the GIL keeps them from moving, whatever they wait for.
