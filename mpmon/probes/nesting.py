@@ -7,15 +7,20 @@ an inner loop which the other has left, or that only one of them gets there: `if
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.sources import FUNCTION, Place, running_sources, spans
+from mpmon.probes.sources import FUNCTION, LOOP, Place, Source, bindings, pairs, running_sources, spans
 
 MOST_NAMES, LONGEST_NAME = 64, 100
+
+NOT, FIXED = "not ", "fixed "
+
+FURTHEST = 3
+"""Most assignments followed from a name: `main` is `me == 0`, `me` is `args.rank`, ..."""
 
 
 class Around(NamedTuple):
@@ -26,6 +31,9 @@ class Around(NamedTuple):
     tests: tuple[str, ...] = ()
     """Names of the variables, attributes and functions that the `if` statements around it test, and those before it that
     leave; `not rank` if it is reached only where the test fails, or where the variable is not the value it is compared with.
+    Of a name that the file binds only once, also what it is bound to: with `main = rank == 0`, `if main` tests the rank.
+    `fixed chief`, if the line is in the body of an `if` in a loop, and what that tests stays the same in all turns but for their
+    number: ranks in the same turn differ in it only if they always do.
     """
 
 
@@ -39,17 +47,20 @@ def around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, Around]
         places: Files by their whole paths, with a line each.
     """
     sources = running_sources(proc, pid, (file for file, _ in places))
-    return {place: _around(sources[place[0]].tree, place[1]) for place in places if place[0] in sources}
+    return {place: _around(sources[place[0]], place[1]) for place in places if place[0] in sources}
 
 
-def _around(tree: ast.Module, line: int) -> Around:
-    found, rows = Around(), _rows_with(tree, line)
+def _around(source: Source, line: int) -> Around:
+    found, rows = Around(), _rows_with(source.tree, line)
+    path: list[ast.stmt] = []
     while rows:
         inside = next(row for row in rows if spans(row, line))
+        path = [] if isinstance(inside, FUNCTION) else [*path, inside]
         before = [name for row in rows[: rows.index(inside)] for name in _passed(row)]
         found = _into(inside, line, found._replace(tests=(*found.tests, *before)))
         rows = _rows_with(inside, line)
-    names = (name for name in dict.fromkeys(found.tests) if len(name) <= LONGEST_NAME)
+    tests = (*found.tests, *_meant(source.bound_once, found.tests), *_fixed(source, path, line))
+    names = (name for name in dict.fromkeys(tests) if len(name) <= LONGEST_NAME)
     return found._replace(tests=tuple(islice(names, MOST_NAMES)))
 
 
@@ -103,7 +114,76 @@ def _tested(test: ast.expr, *, holds: bool) -> Iterator[str]:
         for node in ast.walk(test):
             name = getattr(node, "attr", getattr(node, "id", ""))
             if name:
-                yield name if same else f"not {name}"
+                yield name if same else NOT + name
+
+
+def _meant(bound: Mapping[str, ast.expr], tests: Sequence[str], far: int = FURTHEST) -> Iterator[str]:
+    """What is tested with those names whose only value is known: names, and the keys of what is looked up, as in
+    `os.environ["RANK"]`.
+    """
+    for test in tests if far else ():
+        name = test.removeprefix(NOT)
+        value = bound.get(name)
+        if value is None:
+            continue
+        holds = name == test
+        found = [*_tested(value, holds=holds), *(key if holds else NOT + key for key in _keys(value))]
+        yield from found
+        yield from _meant(bound, found, far - 1)
+
+
+def _keys(value: ast.expr) -> Iterator[str]:
+    for node in ast.walk(value):
+        for key in (
+            (node.slice,) if isinstance(node, ast.Subscript) else node.args if isinstance(node, ast.Call) else ()
+        ):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value
+
+
+def _fixed(source: Source, path: Sequence[ast.stmt], line: int) -> Iterator[str]:
+    """What is tested in a loop, and is neither bound in the loop nor more than once elsewhere."""
+    loop = next((row for row in path if isinstance(row, LOOP)), None)
+    within = path[path.index(loop) :] if loop else ()
+    bound = {name for node in ast.walk(loop) for name, _ in bindings(node)} if loop else set[str]()
+    counts = {name for row in within for name in _counts(row)}
+    for row in within:
+        if isinstance(row, ast.If) and any(spans(one, line) for one in row.body) and not _calls(row.test):
+            names = set(_last_names(row.test)) - counts
+            if names and names.isdisjoint(bound) and all(_is_set_once(source, name, row.test) for name in names):
+                yield from (FIXED + name for name in sorted(names))
+
+
+def _calls(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(test))
+
+
+def _counts(row: ast.stmt) -> Iterator[str]:
+    """The number of the turn, in a loop that counts them."""
+    if isinstance(row, ast.For) and isinstance(row.iter, ast.Call) and isinstance(row.iter.func, ast.Name):
+        first = row.target.elts[0] if isinstance(row.target, ast.Tuple) else row.target
+        if row.iter.func.id == ("enumerate" if isinstance(row.target, ast.Tuple) else "range"):
+            yield from (name for name, _ in pairs(first, None))
+
+
+def _last_names(test: ast.expr) -> Iterator[str]:
+    """`chief` of `self.chief`, and each plain name."""
+    owners = {id(node.value) for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(test):
+        if id(node) not in owners and isinstance(node, (ast.Name, ast.Attribute)):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _is_set_once(source: Source, name: str, test: ast.expr) -> bool:
+    """It is bound in a single place; or it is compared with a number, as that of a rank is that a function gets."""
+    return name in source.bound_once or any(
+        isinstance(node, ast.Compare) and name in _last_names(node.left) and _is_number(node.comparators[0])
+        for node in ast.walk(test)
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 def _excludes(test: ast.Compare) -> bool:

@@ -11,7 +11,7 @@ import ast
 import builtins
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TypeAlias
 
@@ -30,6 +30,9 @@ MOST_FORKS = 64
 
 DEEPEST = 150
 """Most levels of nested expressions and statements: who follows them calls itself for each."""
+
+LONGEST_ANSWER = 2
+"""Most statements, with a docstring, of a function that only returns something."""
 
 MOST_SOURCES = 32
 """Most parsed files kept."""
@@ -57,6 +60,17 @@ class Source:
         return {
             row.name: row for row in ast.walk(self.tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
         }
+
+    @cached_property
+    def bound_once(self) -> dict[str, ast.expr]:
+        """The variables and attributes that the whole file binds in a single place, with what it binds them to, and the short
+        functions, with what they return.
+        """
+        found: dict[str, list[ast.expr | None]] = {}
+        for row in ast.walk(self.tree):
+            for name, value in bindings(row):
+                found.setdefault(name, []).append(value)
+        return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
 
     def defines(self, name: str) -> bool:
         """Whether a name is that of a function, a class or a module of the file, or one that is built in."""
@@ -134,3 +148,30 @@ def _is_too_deep(tree: ast.Module) -> bool:
         if not level:
             return False
     return True
+
+
+def bindings(row: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that a node binds itself, each with its value; `None` where that is not one expression's."""
+    if isinstance(row, ast.arg):
+        yield row.arg, None
+    elif isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        last = row.body[-1]
+        yield row.name, last.value if isinstance(last, ast.Return) and len(row.body) <= LONGEST_ANSWER else None
+    elif isinstance(row, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and row.value is not None:
+        for target in row.targets if isinstance(row, ast.Assign) else (row.target,):
+            yield from pairs(target, row.value)
+    elif isinstance(row, (ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension)):
+        yield from ((name, None) for name, _ in pairs(row.target, None))
+    elif isinstance(row, ast.withitem) and row.optional_vars is not None:
+        yield from ((name, None) for name, _ in pairs(row.optional_vars, None))
+
+
+def pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names in a target, each with its part of the value."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        whole = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+        values = value.elts if whole and isinstance(value, (ast.Tuple, ast.List)) else [None] * len(target.elts)
+        for one, its in zip(target.elts, values, strict=True):
+            yield from pairs(one, its)
+    elif isinstance(target, (ast.Name, ast.Attribute)):
+        yield target.id if isinstance(target, ast.Name) else target.attr, value

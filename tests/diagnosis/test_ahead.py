@@ -83,6 +83,18 @@ def test_lines_of_a_library_whose_source_is_not_known_tell_nothing() -> None:
     assert further(stack("main", f"{file}:13 run"), stack("main", f"{file}:12 run")) is None
 
 
+def test_the_one_in_a_branch_that_no_turn_of_the_loop_changes_is_where_only_it_gets() -> None:
+    one = way("train.py:12 main", main=LOOP, main_tests=("step", "chief", "fixed chief"))
+    other = way("train.py:11 main", main=LOOP)
+    found = special({"other": other, "one": one})
+    assert found
+    assert found.why(found.name, "other") == (
+        "only one gets into the branch that tests `chief`, which no turn of the loop changes"
+    )
+    both = way("train.py:13 main", main=LOOP, main_tests=("chief", "fixed chief"))
+    assert special({"one": one, "both": both}) is None
+
+
 @pytest.mark.parametrize("other", ["eval.py:20 check", "train.py:12 main"])
 def test_calls_of_different_functions_and_equal_ones_tell_nothing(other: str) -> None:
     assert further(way("train.py:12 main"), way(other)) is None

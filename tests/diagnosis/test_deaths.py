@@ -248,3 +248,38 @@ def test_a_worker_that_was_started_after_the_pool(
     job = JobState(history(last := snapshot(*rows)), last)
     found = replaced(job, pids)
     assert (found and (found.successor, found.dead)) == shown
+
+
+SERVER, DELIVERER = 4150, 4202
+
+
+def beside_one_that_works(*workers: int) -> list[Snapshot]:
+    """The main program works; a child waits for a result of its pool, whose workers have nothing to do, for 15 s."""
+    waits = ("lib/threading.py:331 Condition.wait", "lib/threading.py:629 Event.wait")
+    asks = ("multiprocessing/pool.py:765 ApplyResult.wait", "multiprocessing/pool.py:771 ApplyResult.get")
+    rows: list[Row] = [
+        process(SERVER, parent=ROOT), thread(SERVER), blocked("futex", pid=SERVER),
+        stack("main", *waits, *asks, "job.py:9 answer", pid=SERVER),
+        thread(SERVER, STARTER), blocked("poll", pid=SERVER, tid=STARTER),
+        stack("workers", "multiprocessing/pool.py:522 Pool._handle_workers", pid=SERVER, tid=STARTER),
+        thread(SERVER, DELIVERER), blocked("read", pid=SERVER, tid=DELIVERER),
+        stack("results", "multiprocessing/pool.py:579 Pool._handle_results", pid=SERVER, tid=DELIVERER),
+    ]  # fmt: skip
+    for pid in workers:
+        works = frame("multiprocessing/pool.py:114 worker", completed="3")
+        rows += [process(pid, parent=SERVER), thread(pid), blocked("read", pid=pid)]
+        rows.append(stack("main", "multiprocessing/queues.py:364 SimpleQueue.get", works, pid=pid))
+    return [
+        snapshot(process(), thread(slices=9 * at), stack("main", f"job.py:{at} work", at=at), *rows, at=float(at))
+        for at in range(15)
+    ]
+
+
+def test_a_result_that_was_lost_with_its_worker_never_comes_whatever_else_goes_on() -> None:
+    (finding,) = diagnosed(beside_one_that_works(4198, 4205)).findings
+    assert (finding.cause, [row.pid for row in finding.suspects]) == ("worker-dead", [4199])
+    assert "a worker of its pool died" in finding.summary
+
+
+def test_while_all_workers_are_the_first_ones_its_program_may_yet_send_more_work() -> None:
+    assert not diagnosed(beside_one_that_works(4198, 4199)).findings

@@ -6,10 +6,11 @@ import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.thresholds import OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
-from mpmon.model import Row, Snapshot
+from mpmon.model import Exit, Row, Snapshot
 from tests.builders import ROOT, START, blocked, diagnosed, process, running, snapshot, stack, thread
 
 COMPUTES_S = 10
+STARTS, WORKS = 4121, 4122
 ANSWER = ("lib/socket.py:700 read", "job.py:40 main")
 
 
@@ -64,4 +65,22 @@ def test_not_if_the_one_who_should_have_acted_crashed() -> None:
 @pytest.mark.parametrize(("standing_s", "hangs"), [(STOPPED_PATIENCE_S - 2, False), (STOPPED_PATIENCE_S + 1, True)])
 def test_one_that_is_stopped_less_long(standing_s: float, *, hangs: bool) -> None:
     found = after(standing_s, computed_s=COMPUTES_S, state="T")
+    assert (found.verdict is Verdict.HUNG) == hangs
+
+
+def polls(second: int, *, worked_s: int) -> Snapshot:
+    """Main looks once a second whether a process that was started by another one has finished, which works for so long."""
+    looks = process(), thread(slices=second), stack("main", "job.py:9 main")
+    sleeps = blocked("clock_nanosleep", wakes_at=START + second + 0.5)
+    if second < worked_s:
+        busy = process(WORKS, parent=STARTS, cpu_s=float(second)), thread(WORKS, slices=9 * second, run_s=second)
+        others = (*busy, stack("main", f"job.py:{20 + second} work", pid=WORKS, at=second), running(WORKS))
+    else:
+        others = (Exit(pid=WORKS, start_time=START, seen_at=START + worked_s, process=process(WORKS, parent=STARTS)),)
+    return snapshot(*looks, sleeps, process(STARTS, parent=ROOT, exe="/bin/sh"), *others, at=float(second))
+
+
+@pytest.mark.parametrize(("later_s", "hangs"), [(0, False), (1, False), (3, True)])
+def test_one_that_polls_may_be_about_to_see_that_a_process_has_ended(later_s: int, *, hangs: bool) -> None:
+    found = diagnosed([polls(second, worked_s=20) for second in range(21 + later_s)])
     assert (found.verdict is Verdict.HUNG) == hangs

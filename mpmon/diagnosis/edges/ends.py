@@ -32,7 +32,7 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     for name, number in zip(named, numbers, strict=True):
         targets += exits(job, children if name == "any" else [] if number is None else [number])
     if not targets:
-        targets = list(exits(job, _sentinels(job, key, children) or children))
+        targets = _at_work(job, list(exits(job, _sentinels(job, key, children) or children)))
     if not targets:
         return _no_children(job, key)
     names = ", ".join(_name(job, target) for target in targets[:4])
@@ -40,6 +40,15 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(
         tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), of_end=True, words=f"{names} to exit"
     )
+
+
+def _at_work(job: JobState, targets: list[Target]) -> list[Target]:
+    """Those that the others wait for: a closed pool tells its idle workers to end once the last task is done. All if all idle."""
+    idle = [
+        target for target in targets
+        if isinstance(target, tuple) and job.role(target[0]).kind in POOL_WORKERS and job.wait_state(target).idle
+    ]  # fmt: skip
+    return [target for target in targets if target not in idle] or targets
 
 
 def _has_ended(job: JobState, pid: int) -> bool:

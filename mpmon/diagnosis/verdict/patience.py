@@ -33,7 +33,7 @@ def is_ripe(stuck: StuckSet) -> bool:
     if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(_patience_s(stuck), _rounds_of_polling_s(stuck)):
         return False
     # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
-    polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
+    polls = stuck.motion() is Motion.POLLING and (stuck.ending is Ending.LEAF or not stuck.closed.exact)
     anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
     if any(job.now - at < NEXT_ROUND_S for pid in ended if (at := job.ended_at(pid)) is not None):
