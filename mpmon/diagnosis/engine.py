@@ -16,7 +16,7 @@ from mpmon.diagnosis.edges.deaths import death, did
 from mpmon.diagnosis.explanation.ranking import ranked
 from mpmon.diagnosis.explanation.views import process_views
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict
-from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.graph import Graph, Status, Target
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.memo import Memo
@@ -65,6 +65,12 @@ def _judged(job: JobState) -> Diagnosis:
     alone = {closed.goal for closed in closed_sets if closed.members == closed.root_blockers == (closed.goal,)}
     awaited = {key for closed in closed_sets for key in closed.members if key != closed.goal}
     closed_sets = [closed for closed in closed_sets if closed.goal not in alone & awaited]
+    # One that rests while others have to have it join them keeps also those waiting who wait for its end.
+    keepers = {key for closed in closed_sets for key in closed.root_blockers if _rests(graph, key)}
+    closed_sets = [
+        closed for closed in closed_sets
+        if keepers.isdisjoint(closed.members) or not keepers.isdisjoint(closed.root_blockers)
+    ]  # fmt: skip
     closed_sets += lost_requests(job, graph, goals)
     own = own_requests(job, graph, goals)
     # Whoever waits together with these, waits because of them.
@@ -76,6 +82,10 @@ def _judged(job: JobState) -> Diagnosis:
     if findings := ranked(ripe):
         return _hung(job, graph, ripe, findings)
     return _unknown(job, graph, unread) if unread else _not_hung(job, graph, goals, stuck_sets)
+
+
+def _rests(graph: Graph, target: Target) -> bool:
+    return isinstance(target, tuple) and graph.node(target).status is Status.IDLE
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:

@@ -140,7 +140,9 @@ def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     children = [pid for pid in job.clients.get(key[0], ()) if job.may_act(pid)]
     if not children:
         return None
-    return WaitEdge(tuple((pid, pid) for pid in children), every=True, words=f"{job.wait_state(key).words} to exit")
+    return WaitEdge(
+        tuple((pid, pid) for pid in children), every=True, of_end=True, words=f"{job.wait_state(key).words} to exit"
+    )
 
 
 def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:

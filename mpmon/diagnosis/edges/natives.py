@@ -29,7 +29,7 @@ def _end(job: JobState, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
         return None
     words = f"the end of the native {job.thread_words(joined)}"
     evidence = f"the futex of thread {key[1]} holds the id of thread {joined[1]}, as in pthread_join"
-    return WaitEdge((joined,), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
+    return WaitEdge((joined,), every=True, basis=Basis.KERNEL, of_end=True, words=words, evidence=evidence)
 
 
 def _team(job: JobState, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:

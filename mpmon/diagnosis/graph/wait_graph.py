@@ -293,11 +293,14 @@ class Graph:
         return edge is not None and edge.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
-        """The threads that hold a lock or permit another member waits for, or that alone could make room for it: if idle
-        meanwhile, they keep it forever.
+        """The threads that hold a lock or permit another member waits for, that alone could make room for it, or that have to
+        join it: if idle meanwhile, they keep it forever.
         """
         edges = (edge for key in members if (edge := self.node(key).edge))
-        needs = [edge for edge in edges if edge.holder_known or (edge.of_room and edge.exact)]
+        needs = [
+            edge for edge in edges
+            if edge.holder_known or (edge.of_room and edge.exact) or (edge.every and not edge.of_end)
+        ]  # fmt: skip
         return {target for edge in needs for target in edge.targets}
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:

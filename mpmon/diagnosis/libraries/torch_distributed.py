@@ -17,6 +17,11 @@ POINT_TO_POINT = frozenset(
 )
 """Operations between two ranks."""
 
+PASSED_ON = frozenset(
+    {"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "irecv", "recv_object_list"}
+)
+"""Operations that bring a rank what another one has: with these, a rank that serves hands on its requests."""
+
 ASYNCHRONOUS = "an asynchronous operation"
 """The operation of a rank whose own code called `Work.wait()`: any collective or point-to-point operation."""
 

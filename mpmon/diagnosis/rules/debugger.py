@@ -27,7 +27,9 @@ def match(stuck: StuckSet) -> Match | None:
     prompt = "prompts at its terminal" if asks else "is at a debugger's prompt"
     return Match(
         summary=f"{stuck.role()} {prompt}{stuck.at()} and waits for input",
-        evidence=(f"{stuck.role()} has been in {stuck.wait_state().words} for {stuck.for_how_long()}",),
+        evidence=(
+            f"{stuck.role()} has {'waited for' if asks else 'been in'} {stuck.wait_state().words} for {stuck.for_how_long()}",
+        ),
         advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
     )
 

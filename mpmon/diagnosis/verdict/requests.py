@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
+from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
 from mpmon.diagnosis.loops import may_answer
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
@@ -28,8 +29,12 @@ def serves(job: JobState, key: ThreadKey) -> bool:
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """The thread serves, is next in line to serve, or watches for one of its child servers to end."""
-    return serves(job, key) or _is_next(job, graph, key) or _watches_children(job, graph, key)
+    """The thread serves, is next in line to serve, is handed what a serving rank gets, or watches for one of its child servers
+    to end.
+    """
+    return (
+        serves(job, key) or _is_next(job, graph, key) or _is_led(job, graph, key) or _watches_children(job, graph, key)
+    )
 
 
 def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
@@ -39,6 +44,14 @@ def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     if edge is None or own is None or not (edge.holder_known and edge.targets):
         return False
     return all(isinstance(row, tuple) and serves(job, row) and _is_in(job, row, own) for row in edge.targets)
+
+
+def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
+    """The rank waits for data of ranks that serve: `if rank == 0: ask = input()`, and a broadcast of it."""
+    edge = graph.node(key).edge
+    if edge is None or job.wait_state(key).operation not in PASSED_ON or not edge.targets:
+        return False
+    return all(isinstance(row, tuple) and serves(job, row) for row in edge.targets)
 
 
 def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:
