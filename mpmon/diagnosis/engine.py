@@ -16,7 +16,7 @@ from mpmon.diagnosis.edges.deaths import death, did
 from mpmon.diagnosis.explanation.ranking import ranked
 from mpmon.diagnosis.explanation.views import process_views
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict
-from mpmon.diagnosis.graph import Graph, Status, Target
+from mpmon.diagnosis.graph import Closed, Graph, Status, Target
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.memo import Memo
@@ -65,12 +65,8 @@ def _judged(job: JobState) -> Diagnosis:
     alone = {closed.goal for closed in closed_sets if closed.members == closed.root_blockers == (closed.goal,)}
     awaited = {key for closed in closed_sets for key in closed.members if key != closed.goal}
     closed_sets = [closed for closed in closed_sets if closed.goal not in alone & awaited]
-    # One that rests while others have to have it join them keeps also those waiting who wait for its end.
     keepers = {key for closed in closed_sets for key in closed.root_blockers if _rests(graph, key)}
-    closed_sets = [
-        closed for closed in closed_sets
-        if keepers.isdisjoint(closed.members) or not keepers.isdisjoint(closed.root_blockers)
-    ]  # fmt: skip
+    closed_sets = [_kept(graph, closed, keepers) for closed in closed_sets]
     closed_sets += lost_requests(job, graph, goals)
     own = own_requests(job, graph, goals)
     # Whoever waits together with these, waits because of them.
@@ -86,6 +82,16 @@ def _judged(job: JobState) -> Diagnosis:
 
 def _rests(graph: Graph, target: Target) -> bool:
     return isinstance(target, tuple) and graph.node(target).status is Status.IDLE
+
+
+def _kept(graph: Graph, closed: Closed, keepers: set[Target]) -> Closed:
+    """Who waits for the end of one that rests waits because of it, if others wait for that one to join them."""
+    edge = graph.node(closed.path[-1]).edge
+    found = [target for target in edge.targets if target in keepers] if edge else []
+    if not found or not keepers.isdisjoint(closed.root_blockers):
+        return closed
+    path = (*closed.path, *(target for target in found[:1] if isinstance(target, tuple)))
+    return msgspec.structs.replace(closed, root_blockers=tuple(found), path=path)
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:
