@@ -16,7 +16,7 @@ from mpmon.diagnosis.edges.deaths import death, did
 from mpmon.diagnosis.explanation.ranking import ranked
 from mpmon.diagnosis.explanation.views import process_views
 from mpmon.diagnosis.findings import Diagnosis, Finding, ProcessView, Unchecked, Verdict
-from mpmon.diagnosis.graph import Closed, Graph, Status, Target
+from mpmon.diagnosis.graph import Closed, Ending, Graph, Status, Target
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.memo import Memo
@@ -91,7 +91,7 @@ def _kept(graph: Graph, closed: Closed, keepers: set[Target]) -> Closed:
     if not found or not keepers.isdisjoint(closed.root_blockers):
         return closed
     path = (*closed.path, *(target for target in found[:1] if isinstance(target, tuple)))
-    return msgspec.structs.replace(closed, root_blockers=tuple(found), path=path)
+    return msgspec.structs.replace(closed, root_blockers=tuple(found), ending=Ending.LEAF, path=path)
 
 
 def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:

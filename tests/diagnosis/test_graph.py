@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.graph import Basis, Closed, Exited, External, Graph, Node, NoReleaser, Status, Target, WaitEdge
+from mpmon.diagnosis.graph import (
+    Basis,
+    Closed,
+    Ending,
+    Exited,
+    External,
+    Graph,
+    Node,
+    NoReleaser,
+    Status,
+    Target,
+    WaitEdge,
+)
 from mpmon.diagnosis.state.history import ThreadKey
 
 Nodes = dict[ThreadKey, Node]
@@ -122,7 +134,7 @@ def test_an_idle_servant_helps_nobody_and_is_no_suspect() -> None:
 def test_two_who_wait_for_each_other_are_suspects_together() -> None:
     found = closed(waits(1, 2, exact=True), waits(2, 1, exact=True))
     assert found is not None
-    assert found.cycle
+    assert found.ending is Ending.CYCLE
     assert set(found.root_blockers) == {key(1), key(2)}
     assert found.exact
 
@@ -131,7 +143,7 @@ def test_one_who_waits_for_itself() -> None:
     found = closed(waits(1, 1))
     assert found is not None
     assert found.root_blockers == (key(1),)
-    assert found.cycle
+    assert found.ending is Ending.CYCLE
 
 
 def test_only_the_cycle_is_suspect_not_those_who_wait_for_it() -> None:
@@ -282,7 +294,7 @@ def test_the_path_leads_from_the_goal_along_waits_to_the_first_suspect(nodes: No
 @given(graphs())
 def test_a_cycle_is_a_cycle(nodes: Nodes) -> None:
     found = of(nodes)
-    if found is None or not found.cycle:
+    if found is None or found.ending is not Ending.CYCLE:
         return
     around = [*found.root_blockers, found.root_blockers[0]]
     for waiter, target in itertools.pairwise(around):
@@ -314,7 +326,7 @@ def test_an_idle_servant_more_changes_nothing_for_who_waits_for_any(nodes: Nodes
     more[key(77)] = idle(77)
     before, now = of(nodes), of(more)
     assert (before is None) == (now is None)
-    if before and now and before.root_blockers and not before.cycle:
+    if before and now and before.root_blockers and before.ending is not Ending.CYCLE:
         assert set(now.root_blockers) == set(before.root_blockers)
 
 
@@ -330,7 +342,7 @@ def renumbered(nodes: Nodes, numbers: dict[ThreadKey, ThreadKey]) -> Nodes:
 def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Closed:
     return Closed(
         goal=numbers[row.goal], members=tuple(numbers[each] for each in row.members),
-        root_blockers=tuple(_number(each, numbers) for each in row.root_blockers), cycle=row.cycle,
+        root_blockers=tuple(_number(each, numbers) for each in row.root_blockers), ending=row.ending,
         path=tuple(numbers[each] for each in row.path), assumed=tuple(numbers[each] for each in row.assumed),
         core=tuple(numbers[each] for each in row.core),
     )  # fmt: skip
@@ -344,7 +356,7 @@ def test_a_heartbeat_is_no_root_blocker_where_others_wait_for_each_other() -> No
     beats = Node(key(4), Status.LEAF, bystander=True)
     found = closed(waits(1, 2, 4), waits(2, 3), waits(3, 2), beats)
     assert found is not None
-    assert (set(found.root_blockers), found.cycle) == ({key(2), key(3)}, True)
+    assert (set(found.root_blockers), found.ending) == ({key(2), key(3)}, Ending.CYCLE)
 
 
 def test_a_heartbeat_is_the_root_blocker_where_nothing_else_tells() -> None:

@@ -67,7 +67,7 @@ def _at_terminal(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
 
 
 def _reads_given_input(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
-    reads = (key for key in keys if not waits_for_room(stuck.job, key))
+    reads = (key for key in keys if not waits_for_room(stuck, key))
     return any(in_given_stream(stuck.job, key) for key in reads) and not _any(*ENDS_OF_PROCESSES)(stuck, keys)
 
 
@@ -84,7 +84,7 @@ def _some_room(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:
 
 
 def _wants_room(stuck: StuckSet, key: ThreadKey) -> bool:
-    return waits_for_room(stuck.job, key) or _calls_queue(stuck, (key,), "put")
+    return waits_for_room(stuck, key) or _calls_queue(stuck, (key,), "put")
 
 
 def _room_in_queue(stuck: StuckSet, keys: Sequence[ThreadKey]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, MAY_BE_ASKED, READS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
 """Waits for an event; a thread that only waits for others to end sets such an event when all is over."""
@@ -81,20 +82,16 @@ def _leads_on(stuck: StuckSet, writer: ThreadKey, reader: ThreadKey) -> bool:
 
 
 def _writes(stuck: StuckSet, key: ThreadKey) -> bool:
-    blocked = stuck.job.blocked.get(key)
-    kind = stuck.wait_state(key).kind
-    sends = kind is Wait.SOCKET and blocked is not None and blocked.writes
-    return sends or kind is Wait.PIPE_WRITE or (kind is Wait.EVENT_LOOP and waits_for_room(stuck.job, key))
+    """Into a pipe or a socket; what is put into a queue waits for a slot."""
+    return waits_for_room(stuck, key) and stuck.wait_state(key).kind is not Wait.QUEUE_PUT
 
 
 def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for the writer to end or for something else from it, or from others that in turn wait for the writer."""
     if key not in stuck.closed.members or _writes(stuck, key):
         return False
-    blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
-    receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
     # An idle event loop cannot be watching the pipe, which has data to read.
-    return receives or kind in ENDS_OF_PROCESSES | READS | {Wait.EVENT_LOOP}
+    return stuck.wait_state(key).kind in ENDS_OF_PROCESSES | READS | {Wait.SOCKET, Wait.EVENT_LOOP}
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:

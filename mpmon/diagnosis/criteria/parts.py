@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from mpmon.diagnosis.edges.gil import gil_owner
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
@@ -20,7 +20,7 @@ from mpmon.diagnosis.stacks.frames import in_call, is_user
 from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Context, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.links import stalls
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 class Part(Enum):

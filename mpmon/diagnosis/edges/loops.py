@@ -79,7 +79,12 @@ def _held_up(job: JobState, key: ThreadKey) -> WaitEdge | None:
     names = several(list(dict.fromkeys(job.name(end[0]) for end in ends if isinstance(end, tuple))))
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
     words = f"{names} to read what it sends" if kinds == {ROOM} else f"the rest of a request of {names}"
-    return WaitEdge(tuple(ends), words=words, evidence=f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}")
+    return WaitEdge(
+        tuple(ends),
+        of_room=kinds == {ROOM},
+        words=words,
+        evidence=f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}",
+    )
 
 
 def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -109,7 +114,7 @@ def _other_side(job: JobState, key: ThreadKey, evidence: str, *, writes: bool) -
         return None
     names = several(list(dict.fromkeys(job.name(end[0]) for end in ends if isinstance(end, tuple))))
     words = f"{names} to read what it sends" if writes else f"an answer from {names}"
-    return WaitEdge(tuple(ends), words=words, evidence=evidence)
+    return WaitEdge(tuple(ends), of_room=writes, words=words, evidence=evidence)
 
 
 def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -57,7 +57,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((nobody,), words="its server to accept the connection", evidence=nobody.why)
     if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
         return edge
-    if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence)):
+    if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence, writes=writes)):
         return edge
     if job.wait_state(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
@@ -67,10 +67,12 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(targets, basis=basis, of_data=not writes, of_room=writes, words=words, evidence=evidence)
     if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
         only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
-        return WaitEdge(own, of_data=not writes, words=words, evidence=only)
+        return WaitEdge(own, of_data=not writes, of_room=writes, words=words, evidence=only)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
-        return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+        return WaitEdge(
+            (NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, of_room=writes, words=words, evidence=evidence
+        )
     pause = pause_s(job.blocked.get(key))
     if pause is not None and pause > RETRY_S:
         # A timed wait for an external process may legitimately last for as long as its limit.
@@ -154,14 +156,16 @@ def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], 
     return WaitEdge(targets, words="a connection", evidence=evidence) if targets else None
 
 
-def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str) -> WaitEdge | None:
+def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str, *, writes: bool) -> WaitEdge | None:
     """For ends of which none ever acts."""
     if not ends or not all(_never_acts(job, end) for end in ends):
         return None
     pids = tuple(dict.fromkeys(pid for pid, _ in ends))
     names = several([f"{job.full_name(pid)}" for pid in pids])
     why = f"no thread of {names} is left that could: the main thread stays for ever in a loop that only sleeps and reports"
-    return WaitEdge((NoReleaser(why, pids, Absent.THREAD_ENDED),), words=words, evidence=evidence or why)
+    return WaitEdge(
+        (NoReleaser(why, pids, Absent.THREAD_ENDED),), of_room=writes, words=words, evidence=evidence or why
+    )
 
 
 def _never_acts(job: JobState, key: ThreadKey) -> bool:

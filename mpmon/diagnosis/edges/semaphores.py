@@ -197,7 +197,13 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
             reason, why = Absent.NOT_SHARED, "no other process has it"
         return WaitEdge((NoReleaser(why, (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
-    return WaitEdge((*targets, *certain), of_sign=kind is Wait.PROCESS_EVENT, words=words, evidence=evidence)
+    return WaitEdge(
+        (*targets, *certain),
+        of_sign=kind is Wait.PROCESS_EVENT,
+        of_room=kind is Wait.QUEUE_PUT,
+        words=words,
+        evidence=evidence,
+    )
 
 
 _NOTIFIES = ("multiprocessing/synchronize.py", ("notify",))

@@ -10,12 +10,13 @@ from mpmon.diagnosis.explanation.basis import agreement
 from mpmon.diagnosis.explanation.proof import judged
 from mpmon.diagnosis.explanation.symptoms import hidden, symptom
 from mpmon.diagnosis.findings import Finding, Suspect
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet, doing, stands_since
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, doing, stands_since
 from mpmon.diagnosis.suspects import stands_at
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Status
+from mpmon.diagnosis.graph import Ending, Status
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.missing_data import rests_on_facts
 from mpmon.diagnosis.progress.motion import Motion
@@ -18,7 +18,7 @@ from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 MOST_NAMED = 3
 """Up to this many threads are named in one doubt."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.responsibility.servers import hub
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet, doing
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, doing
 
 
 def symptom(stuck: StuckSet) -> tuple[str, Match]:

@@ -170,6 +170,25 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     """A leaf that looks again and again for what it does not show, and so may wait for another leaf."""
 
 
+class Ending(Enum):
+    """What a chain of waiters ends in."""
+
+    LEAF = "leaf"
+    """A thread that is blocked by itself."""
+    GONE = "gone"
+    """A process that ended."""
+    NOBODY = "nobody"
+    """An action that nobody alive can perform."""
+    EXTERNAL = "outside"
+    """An external party."""
+    DESERTED = "deserted"
+    """A thread that waits for others which all wait for work, or for it: they do not know that they owe it something."""
+    CYCLE = "cycle"
+    """Threads that wait for each other."""
+    OPEN = "open"
+    """No member of the set can move; nothing more is known."""
+
+
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """A goal that can never be reached, and why."""
 
@@ -178,8 +197,8 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     """All closed nodes reached from the goal."""
     root_blockers: tuple[Target, ...]
     """The root blockers."""
-    cycle: bool
-    """The root blockers wait for each other."""
+    ending: Ending
+    """What the chain ends in."""
     path: tuple[ThreadKey, ...]
     """From the goal to the first root, by the shortest way."""
     assumed: tuple[ThreadKey, ...]

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from mpmon.diagnosis.graph.components import components
-from mpmon.diagnosis.graph.nodes import FEW, Closed, Exited, External, Node, NoReleaser, Status, Target
+from mpmon.diagnosis.graph.nodes import FEW, Closed, Ending, Exited, External, Node, NoReleaser, Status, Target
 from mpmon.diagnosis.state.history import ThreadKey
 
 MOST_SEEN = 256
@@ -75,16 +75,18 @@ class Graph:
         if goal in progressing:
             return None
         members, paths = self._closed_from(goal, progressing)
-        core, root_blockers, cycle = self._ends(members, progressing)
+        core, root_blockers, ending = self._ends(members, progressing)
         path = paths.get(_end(root_blockers, members, self), (goal,))
-        argument = dict.fromkeys((*path, *(root for root in root_blockers if cycle and isinstance(root, tuple))))
+        argument = dict.fromkeys(
+            (*path, *(root for root in root_blockers if ending is Ending.CYCLE and isinstance(root, tuple)))
+        )
         assumed = tuple(key for key in argument if (edge := self.node(key).edge) and not edge.exact)
-        return Closed(goal, tuple(members), tuple(root_blockers), cycle, path, assumed, tuple(core))
+        return Closed(goal, tuple(members), tuple(root_blockers), ending, path, assumed, tuple(core))
 
     def _ends(
         self, members: list[ThreadKey], progressing: set[ThreadKey]
-    ) -> tuple[list[ThreadKey], list[Target], bool]:
-        """The core that waits for nothing outside itself, the root blockers, and whether the root blockers form a cycle.
+    ) -> tuple[list[ThreadKey], list[Target], Ending]:
+        """The core that waits for nothing outside itself, the root blockers, and what they are.
 
         Bystanders are considered only if no root blocker is found without them.
         """
@@ -92,12 +94,12 @@ class Graph:
         if acting and len(acting) < len(members):
             bystanders = progressing | (set(members) - set(acting))
             core = self._core(acting, bystanders)
-            root_blockers, cycle = self._root_blockers(acting, core, bystanders)
+            root_blockers, ending = self._root_blockers(acting, core, bystanders)
             if root_blockers:
-                return core, root_blockers, cycle
+                return core, root_blockers, ending
         core = self._core(members, progressing)
-        root_blockers, cycle = self._root_blockers(members, core, progressing)
-        return core, root_blockers or self._waiting(core), cycle
+        root_blockers, ending = self._root_blockers(members, core, progressing)
+        return core, root_blockers or self._waiting(core), ending
 
     def _is_helped(self, node: Node) -> bool:
         """Shortcut: any target suffices and one is live, so the other targets need not be visited."""
@@ -178,14 +180,15 @@ class Graph:
 
     def _root_blockers(
         self, members: list[ThreadKey], core: list[ThreadKey], progressing: set[ThreadKey]
-    ) -> tuple[list[Target], bool]:
+    ) -> tuple[list[Target], Ending]:
         shared = _Shared()
         needs = [edge for key in members if (edge := self.node(key).edge) and shared.is_new(self.node(key))]
-        ends = [target for edge in needs for target in edge.targets if not isinstance(target, tuple)]
+        ends = dict.fromkeys(target for edge in needs for target in edge.targets if not isinstance(target, tuple))
+        gone = [end for end in ends if isinstance(end, Exited)]
         if found := [end for end in ends if isinstance(end, NoReleaser)]:
-            return list(dict.fromkeys(found)), False
-        if found := [end for end in ends if isinstance(end, Exited) and end.certain]:
-            return list(dict.fromkeys(found)), False
+            return list[Target](found), Ending.NOBODY
+        if found := [end for end in gone if end.certain]:
+            return list[Target](found), Ending.GONE
         holders = self._holders(members)
         leaves: list[Target] = [
             key for key in members if self.node(key).status is Status.LEAF
@@ -194,25 +197,23 @@ class Graph:
         if leaves:
             # Who polls may wait for one that stands still.
             still = [leaf for leaf in leaves if leaf in holders or not self._polls(leaf)]
-            return still or leaves, False
+            return still or leaves, Ending.LEAF
         if cycle := self._cycle(core, progressing, exact=True):
-            return list(cycle), True
-        if found := [end for end in ends if isinstance(end, Exited)]:
-            cycle = self._cycle(core, progressing, exact=False)
-            owed = any(self._owes(end, cycle) for end in found)
-            return (list(cycle), True) if cycle and not owed else (list(dict.fromkeys(found)), False)
+            return list(cycle), Ending.CYCLE
+        cycle = self._cycle(core, progressing, exact=False)
+        if gone:
+            owed = any(self._owes(end, cycle) for end in gone)
+            return (list(cycle), Ending.CYCLE) if cycle and not owed else (list[Target](gone), Ending.GONE)
         if outside := [end for end in ends if isinstance(end, External)]:
-            return list(dict.fromkeys(outside)), False
+            return list[Target](outside), Ending.EXTERNAL
         if asked := self._asked(members):
             # One of them that waits for another one moves when that one does.
             inside = [target for target in asked if target in core]
-            cycle = self._cycle(core, progressing, exact=False)
-            return (list(cycle), True) if cycle and set(inside).issuperset(cycle) else (inside or asked, False)
-        if deserted := [key for key in members if self._is_deserted(key, progressing)]:
-            return list[Target](deserted), False
-        if cycle := self._cycle(core, progressing, exact=False):
-            return list(cycle), True
-        return [], False
+            if not cycle or not set(inside).issuperset(cycle):
+                return inside or asked, Ending.OPEN
+        elif deserted := [key for key in members if self._is_deserted(key, progressing)]:
+            return list[Target](deserted), Ending.DESERTED
+        return list(cycle), Ending.CYCLE if cycle else Ending.OPEN
 
     def _polls(self, target: Target) -> bool:
         return isinstance(target, tuple) and self.node(target).polls

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from mpmon.diagnosis.edges.gil import starves_others
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.graph import Absent, NoReleaser
+from mpmon.diagnosis.graph import Absent, Ending, NoReleaser
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.ended import lost_holder, lost_producers, polled_for, those_gone
 from mpmon.diagnosis.responsibility.parties import absent_party
@@ -51,7 +51,7 @@ from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.meeting import meeting
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import suspect
 
 Blame = Sequence[ThreadKey | int]

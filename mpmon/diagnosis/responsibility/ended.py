@@ -8,11 +8,11 @@ from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.edges.numbered import forgotten_child
 from mpmon.diagnosis.edges.queue_ledgers import put_by_ended
 from mpmon.diagnosis.edges.replaced import replaced
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.waits import Wait
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet, crashed
+from mpmon.diagnosis.stuck.stuck_set import StuckSet, crashed
 
 
 def those_gone(stuck: StuckSet) -> list[int]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.loops import ENDS_OF_TASKS, ROOM
 from mpmon.diagnosis.stacks.frames import is_user
-from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
@@ -27,12 +23,7 @@ def in_users_code(stuck: StuckSet, key: ThreadKey) -> bool:
     return stack is not None and any(is_user(frame.file) for frame in stack.frames)
 
 
-def waits_for_room(job: JobState, key: ThreadKey) -> bool:
+def waits_for_room(stuck: StuckSet, key: ThreadKey) -> bool:
     """The thread waits for room in a pipe, a queue or a socket, or the tasks of its event loop do."""
-    kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
-    if kind is Wait.EVENT_LOOP:
-        loops = job.of(EventLoops)
-        waits = {row.waits for row in (*loops.held_up(key), *loops.stuck(key))}
-        return ROOM in waits and waits <= {ROOM, *ENDS_OF_TASKS}
-    sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
-    return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)
+    edge = stuck.graph.node(key).edge
+    return edge is not None and edge.of_room

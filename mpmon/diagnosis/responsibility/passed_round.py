@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.queue_ledgers import owing
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import asked_by_all
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
 
@@ -74,4 +75,4 @@ def holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
     """
     waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
     holders = dict.fromkeys(target for key in waiting for target in helpers_of(stuck, key))
-    return [key for key in holders if stuck.wait_state(key).kind not in LOCKS and not waits_for_room(stuck.job, key)]
+    return [key for key in holders if stuck.wait_state(key).kind not in LOCKS and not waits_for_room(stuck, key)]

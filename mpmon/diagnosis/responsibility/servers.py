@@ -8,7 +8,7 @@ from itertools import islice
 from mpmon.diagnosis.edges.items import asked
 from mpmon.diagnosis.edges.serving import unserved
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Target
+from mpmon.diagnosis.graph import Ending, Target
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.loops import BODY, may_hear
 from mpmon.diagnosis.responsibility.members import in_users_code
@@ -16,7 +16,7 @@ from mpmon.diagnosis.stacks.frames import in_call
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.manager_calls import client_calls
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 """Waits for an answer over a connection."""

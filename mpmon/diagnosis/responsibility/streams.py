@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpmon.diagnosis.graph import Exited, Target
+from mpmon.diagnosis.graph import Ending, Exited, Target
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import hub
 from mpmon.diagnosis.stacks.waits import LOCKS, in_own_code
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
@@ -20,7 +20,7 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
     """
     if not stuck.is_mutual:
         return None
-    full = {key[0] for key in stuck.closed.members if waits_for_room(stuck.job, key)}
+    full = {key[0] for key in stuck.closed.members if waits_for_room(stuck, key)}
     reads = [key for key in stuck.closed.members if key[0] not in full and _reads_input(stuck, key)]
     asks = next(
         (key for key in reads if key in stuck.job.stacks or _are_ancestors(stuck, stuck.targets(key), key[0])), None
@@ -56,7 +56,7 @@ def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
     """The only threads that could make the room that members wait for, if those threads wait for something else."""
-    members = [key for key in stuck.closed.core if waits_for_room(stuck.job, key)]
+    members = [key for key in stuck.closed.core if waits_for_room(stuck, key)]
     # The writer's own process has the reading end too, but would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in helpers_of(stuck, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(stuck, target)]
@@ -71,7 +71,7 @@ def makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
 
 def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
     """The thread waits for room, or for a lock such as the writers' lock."""
-    return waits_for_room(stuck.job, key) or stuck.wait_state(key).kind in LOCKS
+    return waits_for_room(stuck, key) or stuck.wait_state(key).kind in LOCKS
 
 
 def starters(stuck: StuckSet) -> list[ThreadKey]:

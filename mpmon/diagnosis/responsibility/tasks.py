@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.responsibility.members import pids_asked, waits_for_room
 from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.stacks.waits import MAY_BE_ASKED, Context, Wait, context, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.manager_calls import client_calls
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
@@ -21,7 +22,7 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     if not in_circle or not tasks or not clients:
         return []
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
-    told = any(edge.holder_known or waits_for_room(stuck.job, key) for key, edge in needs.items())
+    told = any(edge.holder_known or waits_for_room(stuck, key) for key, edge in needs.items())
     return [] if told or "put" in client_calls(stuck).values() else tasks
 
 

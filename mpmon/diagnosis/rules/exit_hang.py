@@ -11,11 +11,12 @@ from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import undrained
 from mpmon.diagnosis.criteria.parts import after_script
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
 CAUSE = "exit-hang"

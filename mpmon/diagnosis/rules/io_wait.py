@@ -13,10 +13,11 @@ from __future__ import annotations
 from mpmon.diagnosis.criteria.parts import is_at_exit, is_other_program, is_outside
 from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import mount_words
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.waits import Wait, opens_pipe
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.model import Blocked, Mount
 
 CAUSE = "io-wait"

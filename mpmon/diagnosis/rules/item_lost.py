@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, ENDS_OF_PROCESSES, Wait, in_barrier
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

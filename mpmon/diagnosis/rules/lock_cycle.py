@@ -10,6 +10,7 @@ from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
@@ -22,7 +23,7 @@ from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.manager_calls import client_calls
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
@@ -107,12 +108,12 @@ def _is_handed_over(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _asks(stuck: StuckSet, key: ThreadKey, server: ThreadKey) -> bool:
     """It waits for an answer of that thread alone."""
-    asks = stuck.wait_state(key).kind is Wait.SOCKET and not waits_for_room(stuck.job, key)
+    asks = stuck.wait_state(key).kind is Wait.SOCKET and not waits_for_room(stuck, key)
     return asks and stuck.targets(key) == (server,)
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
-    return in_given_stream(stuck.job, key) and not waits_for_room(stuck.job, key)
+    return in_given_stream(stuck.job, key) and not waits_for_room(stuck, key)
 
 
 def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:
@@ -171,7 +172,7 @@ def _held_by(stuck: StuckSet, waiter: ThreadKey) -> str:
 
 def _needed(stuck: StuckSet, holder: ThreadKey, needing: str) -> str:
     """What the holder of the lock needs of those who need the lock; empty where what it waits for says so."""
-    if waits_for_room(stuck.job, holder):
+    if waits_for_room(stuck, holder):
         return f", which only {needing} could make"
     kind, meets = stuck.wait_state(holder).kind, in_barrier(stuck.job.stacks.get(holder))
     if meets or kind in (Wait.COLLECTIVE, Wait.RENDEZVOUS):
@@ -196,7 +197,7 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
         holder = next(iter(stuck.targets(waiter)), None)
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or not _needs_lock_of(stuck, waiter, holder):
             continue
-        if waits_for_room(stuck.job, holder) and not _waits_for_slot(stuck, holder):
+        if waits_for_room(stuck, holder) and not _waits_for_slot(stuck, holder):
             # It holds the writers' lock: the reader is responsible, not the current writer.
             continue
         if not _in_line(stuck, waiter, holder):

@@ -12,7 +12,7 @@ from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.edges.deaths import advice_on, death, evidence_of
 from mpmon.diagnosis.edges.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
@@ -21,7 +21,7 @@ from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
 from mpmon.diagnosis.stuck.manager_calls import client_calls
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

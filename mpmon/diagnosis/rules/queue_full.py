@@ -10,12 +10,12 @@ from __future__ import annotations
 from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.deaths import advice_on, evidence_of
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, READS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.manager_calls import client_calls
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "queue-full"
 NEEDS = frozenset({"stacks", "blocked", "semaphores"})

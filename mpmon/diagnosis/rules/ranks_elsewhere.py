@@ -8,12 +8,12 @@ What to do: look at all machines at once: `mpmon explain many-nodes`.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import External
+from mpmon.diagnosis.graph import Ending, External
 from mpmon.diagnosis.humanize import ranges, several, verb
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.links import stalls
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.spans import spans
 
 CAUSE = "ranks-elsewhere"

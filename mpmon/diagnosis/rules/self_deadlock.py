@@ -16,14 +16,14 @@ from collections.abc import Callable
 from mpmon.diagnosis.criteria.parts import in_own_pool, keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.loops import deadlocked, does, first, forsaken, in_circle, place_of
 from mpmon.diagnosis.responsibility.servers import loop_keeper
 from mpmon.diagnosis.stacks.waits import RESULTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.model import Task
 
 CAUSE = "self-deadlock"

@@ -41,7 +41,7 @@ def match(stuck: StuckSet) -> Match | None:
 def _died(stuck: StuckSet, who: str) -> Match:
     blame = [stuck.job.role(pid).name for pid in stuck.nobody.blame] if stuck.nobody else []
     where = several(blame) or "the process"
-    could = "take it" if stuck.root and waits_for_room(stuck.job, stuck.root) else "answer"
+    could = "take it" if stuck.root and waits_for_room(stuck, stuck.root) else "answer"
     return Match(
         summary=f"{who}{stuck.at()} for {stuck.wait_state().words}, but no thread is left in {where} that could {could}",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),

@@ -12,10 +12,11 @@ from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.criteria.parts import after_script, in_own_pool
 from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import suspect
 
 CAUSE = "thread-deadlock"

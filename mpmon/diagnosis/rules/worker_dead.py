@@ -14,11 +14,11 @@ from mpmon.diagnosis.edges.deaths import advice_on, death, did, evidence_of
 from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
-from mpmon.diagnosis.stuck.stuck_set import Ending, Match, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})

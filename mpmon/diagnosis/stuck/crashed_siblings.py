@@ -8,9 +8,10 @@ each other's messages, no other evidence shows what is missing.
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import crashed_relatives
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 _LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL})
 
@@ -29,9 +30,8 @@ def crashed_mates(stuck: StuckSet) -> list[int]:
 
 
 def _listens(stuck: StuckSet, key: ThreadKey) -> bool:
-    blocked, edge = stuck.job.blocked.get(key), stuck.graph.node(key).edge
-    writes, held = blocked is not None and blocked.writes, edge is not None and edge.holder_known
-    return stuck.wait_state(key).kind in _LISTENS and not writes and not held
+    edge = stuck.graph.node(key).edge
+    return edge is not None and edge.of_data
 
 
 def _parent(stuck: StuckSet, pid: int) -> int | None:

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.ranks.addresses import is_this_machine
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.thresholds import LEAST_RESENDS, SILENT_S
 from mpmon.model import KernelObject
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.stacks.frames import bare, calls
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 MANAGERS_FILE = "multiprocessing/managers.py"
 

@@ -10,11 +10,12 @@ from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.ranks.addresses import rendezvous_address
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import differing
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cached_property
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from mpmon.diagnosis.edges.deaths import exit_words
 from mpmon.diagnosis.edges.messages import left_unread
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
-from mpmon.diagnosis.graph import Closed, Exited, External, Graph, NoReleaser, Status, Target
+from mpmon.diagnosis.graph import Closed, Ending, Exited, External, Graph, NoReleaser, Target
 from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.activity import reads_for_ever, was_fed
@@ -23,25 +22,6 @@ from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
 from mpmon.model import Blocked, Frame
-
-
-class Ending(Enum):
-    """What a chain of waiters ends in."""
-
-    LEAF = "leaf"
-    """A thread that is blocked by itself."""
-    GONE = "gone"
-    """A process that ended."""
-    NOBODY = "nobody"
-    """An action that nobody alive can perform."""
-    EXTERNAL = "outside"
-    """An external party."""
-    DESERTED = "deserted"
-    """A thread that waits for others which all wait for work, or for it: they do not know that they owe it something."""
-    CYCLE = "cycle"
-    """Threads that wait for each other."""
-    OPEN = "open"
-    """No member of the set can move; nothing more is known."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,20 +55,7 @@ class StuckSet:
     @property
     def ending(self) -> Ending:
         """What the chain ends in."""
-        if self.nobody:
-            return Ending.NOBODY
-        if self.gone:
-            return Ending.GONE
-        if self.outside:
-            return Ending.EXTERNAL
-        if self.closed.cycle:
-            return Ending.CYCLE
-        first = self.closed.root_blockers[0] if self.closed.root_blockers else None
-        if not isinstance(first, tuple):
-            return Ending.OPEN
-        if self.graph.node(first).status in (Status.LEAF, Status.IDLE):
-            return Ending.LEAF
-        return Ending.DESERTED if self.idle_targets else Ending.OPEN
+        return self.closed.ending
 
     @cached_property
     def idle_targets(self) -> tuple[ThreadKey, ...]:

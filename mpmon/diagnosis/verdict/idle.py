@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
+from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -92,7 +92,7 @@ def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
     goal = closed.goal
     file = entered(job.stacks[goal]) if goal in job.stacks and goal[0] == goal[1] else None
     reads = any(job.shape(key).reads and _runs(job, key, file) for key in closed.members if key[0] == goal[0])
-    if not reads or closed.cycle or any(job.was_asked_to_end(key) for key in closed.members):
+    if not reads or closed.ending is Ending.CYCLE or any(job.was_asked_to_end(key) for key in closed.members):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False

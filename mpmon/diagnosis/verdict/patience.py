@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.graph import Ending, Graph, Status
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.waits import EVENTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet, doing, stands_since
+from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
     LOOKS_SPAN_S,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Closed, Graph, NoReleaser, Status, Target
+from mpmon.diagnosis.graph import Closed, Ending, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
 from mpmon.diagnosis.loops import may_answer
 from mpmon.diagnosis.progress.motion import Motion
@@ -128,7 +128,9 @@ def _is_lost(graph: Graph, closed: Closed | None) -> bool:
     """
     if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
         return False
-    cycle = closed.cycle and (closed.exact or all(_waits_for_itself(graph, root) for root in closed.root_blockers))
+    cycle = closed.ending is Ending.CYCLE and (
+        closed.exact or all(_waits_for_itself(graph, root) for root in closed.root_blockers)
+    )
     return cycle or any(isinstance(root, NoReleaser) for root in closed.root_blockers)
 
 
@@ -147,7 +149,7 @@ def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Cl
         others = (key for key in job.threads(loop[0]) if key != loop)
         tasks = [key for key in others if job.shape(key).runs or context(job.stacks.get(key))]
         if tasks and all(_asks_own(job, graph, key) for key in tasks):
-            found += [Closed(key, (key,), (key,), cycle=True, path=(key,), assumed=(key,)) for key in tasks]
+            found += [Closed(key, (key,), (key,), ending=Ending.CYCLE, path=(key,), assumed=(key,)) for key in tasks]
     return found
 
 

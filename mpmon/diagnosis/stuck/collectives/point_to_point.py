@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS, POINT_TO_POINT
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives.arguments import parted
 from mpmon.diagnosis.stuck.collectives.differences import Differs, Split
-from mpmon.diagnosis.stuck.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 _SENDS = frozenset({"send", "isend", "send_object_list"})
 
