@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mpmon.diagnosis.edges.gil import gil_owner
+from mpmon.diagnosis.edges.gil import gil_owner, starves_others
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.progress.activity import reads_for_ever
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
@@ -164,12 +163,8 @@ def keeps_own_loop(stuck: StuckSet) -> bool:
 
 
 def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
-    """The root, if it owns the GIL that a thread of its process waits for; one that reads gives it away for each read."""
-    root, path = stuck.root, stuck.closed.path
-    stack = stuck.job.stacks.get(root) if root else None
-    if root is None or stack is None or not stack.owns_gil or stuck.ending is not Ending.LEAF or len(path) < 2:
-        return None
-    return root if path[-2][0] == root[0] and not reads_for_ever(stuck.job, root[0]) else None
+    """A thread at the end of the chain that owns the GIL, for which other threads of its process wait."""
+    return next((key for key in stuck.at_end if starves_others(stuck.job, key)), None)
 
 
 def is_asked(stuck: StuckSet) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
+from mpmon.diagnosis.libraries import SERVES_ONE, TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import in_call
@@ -86,17 +86,12 @@ def busy_with_others(job: JobState, pids: list[int], listener: str) -> list[Thre
     threads = [key for pid in pids for key in job.threads(pid)]
     if any(listener in waits_in(job, key) for key in threads):
         return []
-    one_by_one = [key for key in threads if serves_one(job, key) and _serves_in_turn(job, key)]
-    return one_by_one or [key for key in threads if _keeps_loop(job, key)]
+    return [key for key in threads if _keeps_loop(job, key)]
 
 
 def _keeps_loop(job: JobState, key: ThreadKey) -> bool:
     """The thread is in a callback of its event loop, which accepts nothing until the callback returns."""
     return in_call(job.stacks.get(key), TURNS) and job.wait_state(key).kind is not Wait.EVENT_LOOP
-
-
-def _serves_in_turn(job: JobState, key: ThreadKey) -> bool:
-    return in_call(job.stacks.get(key), SERVES_IN_TURN)
 
 
 def _by_natives(job: JobState, threads: list[ThreadKey], item: KernelObject) -> list[ThreadKey]:

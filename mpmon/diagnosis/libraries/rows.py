@@ -216,8 +216,6 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that serve one connection per call."""
     serves_itself: tuple[Functions, ...] = ()
     """Loops that accept connections for the library's own ends, and never call the user's code."""
-    serves_in_turn: tuple[Functions, ...] = ()
-    """Loops that accept connections, and serve them in turn unless each gets its own thread or process."""
     turns: tuple[Functions, ...] = ()
     """Frames of an event loop that run a callback, during which the loop does nothing else."""
     only_waits: tuple[Functions, ...] = ()

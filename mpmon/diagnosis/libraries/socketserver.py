@@ -10,7 +10,6 @@ LIBRARY = Library(
         waits(Wait.SERVICE, "http/server.py", "handle_one_request", "requests", called="readinto"),
     ),
     serves_one=(functions("/socketserver.py", "process_request process_request_thread"),),
-    serves_in_turn=(functions("/socketserver.py", "serve_forever handle_request"),),
     # A server without threads handles a request inside its loop.
     turns=(functions("/socketserver.py", "_handle_request_noblock"),),
     only_waits=(functions("/socket.py", "readinto accept"),),

@@ -9,11 +9,8 @@ What to do: release the GIL in the extension, or run that call in another proces
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.parts import keeps_gil
-from mpmon.diagnosis.edges.gil import starves_others
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import age
-from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, stands_since
 
 CAUSE = "gil-held"
@@ -24,7 +21,7 @@ def match(stuck: StuckSet) -> Match | None:
     """The root owns a GIL that other threads wait for: it computes in native code, or waits there for something that
     perhaps only those threads could provide.
     """
-    owner = keeps_gil(stuck) or _waits_with_gil(stuck)
+    owner = keeps_gil(stuck)
     if owner is None:
         return None
     return Match(
@@ -38,9 +35,3 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         certainty=Certainty.LIKELY,
     )
-
-
-def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
-    """Code normally releases the GIL before it waits; a blocked thread that holds it keeps all others from running."""
-    rests = (key for key in stuck.at_end if stuck.motion(key) is Motion.NOT_SCHEDULED)
-    return next((key for key in rests if starves_others(stuck.job, key)), None)
