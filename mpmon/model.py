@@ -406,8 +406,7 @@ class Frame(Row, frozen=True, kw_only=True):
     """
     tested: tuple[str, ...] = ()
     """With `loops`, in the user's code: names in the tests of the `if` statements on the way to it; `not rank` where the test
-    fails, or where the variable is not the value it is compared with; `fixed chief` for what stays the same in every turn of
-    a loop around it.
+    fails, or where the variable is not the value it is compared with.
     """
     carried: tuple[str, ...] | None = None
     """Of a call of the user's in a task of a pool or loader that computes: the local variables that the loops around its line

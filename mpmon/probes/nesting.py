@@ -7,20 +7,23 @@ an inner loop which the other has left, or that only one of them gets there: `if
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.sources import FUNCTION, LOOP, Place, Source, bindings, pairs, running_sources, spans
+from mpmon.probes.sources import FUNCTION, Place, Source, running_sources, spans
 
 MOST_NAMES, LONGEST_NAME = 64, 100
 
-NOT, FIXED = "not ", "fixed "
+NOT = "not "
 
-FURTHEST = 3
-"""Most assignments followed from a name: `main` is `me == 0`, `me` is `args.rank`, ..."""
+FURTHEST = 2
+"""Most assignments followed from a name: `main` is `me == 0`, and `me` is `args.rank`."""
+
+Test: TypeAlias = "tuple[ast.expr, bool]"
+"""What is tested, and whether it holds."""
 
 
 class Around(NamedTuple):
@@ -32,8 +35,6 @@ class Around(NamedTuple):
     """Names of the variables, attributes and functions that the `if` statements around it test, and those before it that
     leave; `not rank` if it is reached only where the test fails, or where the variable is not the value it is compared with.
     Of a name that the file binds only once, also what it is bound to: with `main = rank == 0`, `if main` tests the rank.
-    `fixed chief`, if the line is in the body of an `if` in a loop, and what that tests stays the same in all turns but for their
-    number: ranks in the same turn differ in it only if they always do.
     """
 
 
@@ -51,17 +52,23 @@ def around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, Around]
 
 
 def _around(source: Source, line: int) -> Around:
-    found, rows = Around(), _rows_with(source.tree, line)
-    path: list[ast.stmt] = []
+    loops: list[str] = []
+    tests: list[Test] = []
+    rows = _rows_with(source.tree, line)
     while rows:
         inside = next(row for row in rows if spans(row, line))
-        path = [] if isinstance(inside, FUNCTION) else [*path, inside]
-        before = [name for row in rows[: rows.index(inside)] for name in _passed(row)]
-        found = _into(inside, line, found._replace(tests=(*found.tests, *before)))
+        if isinstance(inside, FUNCTION):
+            loops, tests = [], []
+        else:
+            tests += [test for row in rows[: rows.index(inside)] for test in _passed(row)]
+            tests += _branch(inside, line)
+            loops += _loop(inside, line)
         rows = _rows_with(inside, line)
-    tests = (*found.tests, *_meant(source.bound_once, found.tests), *_fixed(source, path, line))
-    names = (name for name in dict.fromkeys(tests) if len(name) <= LONGEST_NAME)
-    return found._replace(tests=tuple(islice(names, MOST_NAMES)))
+    meant = _Meant(source)
+    for test, holds in tests:
+        meant.follow(test, holds=holds)
+    names = dict.fromkeys((*(name for test, holds in tests for name in _tested(test, holds=holds)), *meant.names))
+    return Around(tuple(loops), tuple(islice((name for name in names if len(name) <= LONGEST_NAME), MOST_NAMES)))
 
 
 def _rows_with(node: ast.AST, line: int) -> list[ast.stmt]:
@@ -79,27 +86,29 @@ def _parts(node: ast.AST) -> Iterator[list[ast.stmt]]:
         yield inner.body
 
 
-def _into(row: ast.stmt, line: int, found: Around) -> Around:
-    """What is around the line, which is in a statement, as far as this statement tells."""
-    if isinstance(row, FUNCTION):
-        return Around()
-    inside = any(spans(one, line) for one in getattr(row, "body", ()))
+def _branch(row: ast.stmt, line: int) -> Iterator[Test]:
+    """What an `if` around the line tests."""
     if isinstance(row, ast.If):
-        otherwise = any(spans(one, line) for one in row.orelse)
-        return found._replace(tests=(*found.tests, *(_tested(row.test, holds=inside) if inside or otherwise else ())))
+        inside = any(spans(one, line) for one in row.body)
+        if inside or any(spans(one, line) for one in row.orelse):
+            yield row.test, inside
+
+
+def _loop(row: ast.stmt, line: int) -> Iterator[str]:
+    """The loop that a statement is, if the line is in what it repeats."""
+    inside = any(spans(one, line) for one in getattr(row, "body", ()))
     if isinstance(row, ast.AsyncFor) and inside:
-        return found._replace(loops=(*found.loops, f"async for {row.lineno}"))
+        yield f"async for {row.lineno}"
     if isinstance(row, ast.For) and inside:
-        return found._replace(loops=(*found.loops, f"for {row.lineno}"))
+        yield f"for {row.lineno}"
     if isinstance(row, ast.While) and (inside or spans(row.test, line)):
-        return found._replace(loops=(*found.loops, f"while {row.lineno}"))
-    return found
+        yield f"while {row.lineno}"
 
 
-def _passed(row: ast.stmt) -> Iterator[str]:
+def _passed(row: ast.stmt) -> Iterator[Test]:
     """What an `if` that leaves has tested, for those that got past it."""
     if isinstance(row, ast.If) and isinstance(row.body[-1], (ast.Return, ast.Continue, ast.Break, ast.Raise)):
-        yield from _tested(row.test, holds=False)
+        yield row.test, False
 
 
 def _tested(test: ast.expr, *, holds: bool) -> Iterator[str]:
@@ -117,73 +126,75 @@ def _tested(test: ast.expr, *, holds: bool) -> Iterator[str]:
                 yield name if same else NOT + name
 
 
-def _meant(bound: Mapping[str, ast.expr], tests: Sequence[str], far: int = FURTHEST) -> Iterator[str]:
-    """What is tested with those names whose only value is known: names, and the keys of what is looked up, as in
-    `os.environ["RANK"]`.
+class _Meant:
+    """What a test says of names whose only value is known, followed through assignments and short functions: only values that
+    decide it alone, such as `rank == 0`, `int(os.environ["RANK"])` or `get_rank()`.
     """
-    for test in tests if far else ():
-        name = test.removeprefix(NOT)
-        value = bound.get(name)
-        if value is None:
-            continue
-        holds = name == test
-        found = [*_tested(value, holds=holds), *(key if holds else NOT + key for key in _keys(value))]
-        yield from found
-        yield from _meant(bound, found, far - 1)
+
+    def __init__(self, source: Source) -> None:
+        self._bound = source.bound_once
+        self._seen: set[str] = set()
+        self.names: list[str] = []
+
+    def follow(self, test: ast.expr, *, holds: bool, far: int = 0) -> None:
+        """Note what it says if it holds, or if it does not."""
+        if isinstance(test, ast.BoolOp):
+            # Of `a and b`, which is false, nothing is known of either.
+            for part in test.values if isinstance(test.op, ast.And) == holds else ():
+                self.follow(part, holds=holds, far=far)
+        elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self.follow(test.operand, holds=not holds, far=far)
+        elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+            for operand in (test.left, test.comparators[0]):
+                self._note(operand, holds=holds is not _excludes(test), far=far, is_number=True)
+        else:
+            self._note(test, holds=holds, far=far, is_number=False)
+
+    def _note(self, value: ast.expr, *, holds: bool, far: int, is_number: bool) -> None:
+        name = _key(value) or _name(value)
+        if not name:
+            return
+        if far:
+            self.names.append(name if holds else NOT + name)
+        inner = self._bound.get(name) if _is_plain(value) and name not in self._seen else None
+        if inner is None or far == FURTHEST or (is_number and isinstance(inner, _TRUTHS)):
+            return
+        self._seen.add(name)
+        self.follow(inner, holds=holds, far=far + 1)
 
 
-def _keys(value: ast.expr) -> Iterator[str]:
-    for node in ast.walk(value):
-        for key in (
-            (node.slice,) if isinstance(node, ast.Subscript) else node.args if isinstance(node, ast.Call) else ()
-        ):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.value
+_TRUTHS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
+"""Values that are true or false, and no number of a rank."""
 
 
-def _fixed(source: Source, path: Sequence[ast.stmt], line: int) -> Iterator[str]:
-    """What is tested in a loop, and is neither bound in the loop nor more than once elsewhere."""
-    loop = next((row for row in path if isinstance(row, LOOP)), None)
-    within = path[path.index(loop) :] if loop else ()
-    bound = {name for node in ast.walk(loop) for name, _ in bindings(node)} if loop else set[str]()
-    counts = {name for row in within for name in _counts(row)}
-    for row in within:
-        if isinstance(row, ast.If) and any(spans(one, line) for one in row.body) and not _calls(row.test):
-            names = set(_last_names(row.test)) - counts
-            if names and names.isdisjoint(bound) and all(_is_set_once(source, name, row.test) for name in names):
-                yield from (FIXED + name for name in sorted(names))
+def _name(value: ast.expr) -> str:
+    """`rank` of `self.rank`, `get_rank` of `dist.get_rank()`, `x` of `int(x)`; empty if it is something else."""
+    if isinstance(value, ast.Call):
+        if len(value.args) == 1 and _name(value.func) == "int":
+            return _key(value.args[0]) or _name(value.args[0])
+        return "" if value.args or value.keywords else _name(value.func)
+    return getattr(value, "attr", getattr(value, "id", ""))
 
 
-def _calls(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) for node in ast.walk(test))
+def _key(value: ast.expr) -> str:
+    """`RANK` of `os.environ["RANK"]`, of `os.environ.get("RANK", 0)` and of `int(...)` of these."""
+    if isinstance(value, ast.Call):
+        called = _name(value.func)
+        if called == "int" and len(value.args) == 1:
+            return _key(value.args[0])
+        key = value.args[0] if value.args and called in ("get", "getenv") else None
+    else:
+        key = value.slice if isinstance(value, ast.Subscript) and _name(value.value) == "environ" else None
+    found = key.value if isinstance(key, ast.Constant) else None
+    return found if isinstance(found, str) and found.isidentifier() else ""
 
 
-def _counts(row: ast.stmt) -> Iterator[str]:
-    """The number of the turn, in a loop that counts them."""
-    if isinstance(row, ast.For) and isinstance(row.iter, ast.Call) and isinstance(row.iter.func, ast.Name):
-        first = row.target.elts[0] if isinstance(row.target, ast.Tuple) else row.target
-        if row.iter.func.id == ("enumerate" if isinstance(row.target, ast.Tuple) else "range"):
-            yield from (name for name, _ in pairs(first, None))
-
-
-def _last_names(test: ast.expr) -> Iterator[str]:
-    """`chief` of `self.chief`, and each plain name."""
-    owners = {id(node.value) for node in ast.walk(test) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(test):
-        if id(node) not in owners and isinstance(node, (ast.Name, ast.Attribute)):
-            yield node.id if isinstance(node, ast.Name) else node.attr
-
-
-def _is_set_once(source: Source, name: str, test: ast.expr) -> bool:
-    """It is bound in a single place; or it is compared with a number, as that of a rank is that a function gets."""
-    return name in source.bound_once or any(
-        isinstance(node, ast.Compare) and name in _last_names(node.left) and _is_number(node.comparators[0])
-        for node in ast.walk(test)
-    )
-
-
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int
+def _is_plain(value: ast.expr) -> bool:
+    """A variable, an attribute of `self`, or a call of a function of the file: the owner of any other attribute is not known."""
+    owner = value.func if isinstance(value, ast.Call) else value
+    if isinstance(owner, ast.Attribute):
+        return isinstance(owner.value, ast.Name) and owner.value.id == "self"
+    return isinstance(owner, ast.Name)
 
 
 def _excludes(test: ast.Compare) -> bool:

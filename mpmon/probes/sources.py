@@ -68,7 +68,7 @@ class Source:
         """
         found: dict[str, list[ast.expr | None]] = {}
         for row in ast.walk(self.tree):
-            for name, value in bindings(row):
+            for name, value in _bindings(row):
                 found.setdefault(name, []).append(value)
         return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
 
@@ -150,28 +150,37 @@ def _is_too_deep(tree: ast.Module) -> bool:
     return True
 
 
-def bindings(row: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+def _bindings(row: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """The names that a node binds itself, each with its value; `None` where that is not one expression's."""
-    if isinstance(row, ast.arg):
-        yield row.arg, None
-    elif isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef)):
         last = row.body[-1]
         yield row.name, last.value if isinstance(last, ast.Return) and len(row.body) <= LONGEST_ANSWER else None
     elif isinstance(row, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and row.value is not None:
         for target in row.targets if isinstance(row, ast.Assign) else (row.target,):
-            yield from pairs(target, row.value)
+            yield from _pairs(target, row.value)
     elif isinstance(row, (ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension)):
-        yield from ((name, None) for name, _ in pairs(row.target, None))
+        yield from _pairs(row.target, None)
     elif isinstance(row, ast.withitem) and row.optional_vars is not None:
-        yield from ((name, None) for name, _ in pairs(row.optional_vars, None))
+        yield from _pairs(row.optional_vars, None)
+    elif isinstance(row, ast.Delete):
+        yield from (pair for target in row.targets for pair in _pairs(target, None))
+    elif name := _bound_name(row):
+        yield name, None
 
 
-def pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+def _bound_name(row: ast.AST) -> str | None:
+    if isinstance(row, ast.arg):
+        return row.arg
+    if isinstance(row, ast.alias):
+        return row.asname or row.name.partition(".")[0]
+    return row.name if isinstance(row, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.ClassDef)) else None
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
     """The names in a target, each with its part of the value."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        whole = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
-        values = value.elts if whole and isinstance(value, (ast.Tuple, ast.List)) else [None] * len(target.elts)
-        for one, its in zip(target.elts, values, strict=True):
-            yield from pairs(one, its)
+        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts) else ()
+        for at, one in enumerate(target.elts):
+            yield from _pairs(one, parts[at] if parts else None)
     elif isinstance(target, (ast.Name, ast.Attribute)):
         yield target.id if isinstance(target, ast.Name) else target.attr, value

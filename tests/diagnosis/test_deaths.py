@@ -253,8 +253,10 @@ def test_a_worker_that_was_started_after_the_pool(
 SERVER, DELIVERER = 4150, 4202
 
 
-def beside_one_that_works(*workers: int) -> list[Snapshot]:
-    """The main program works; a child waits for a result of its pool, whose workers have nothing to do, for 15 s."""
+def beside_one_that_works(*workers: int, last_at: float = 0.0) -> list[Snapshot]:
+    """The main program works; a child waits for a result of its pool, whose workers have nothing to do, for 15 s; the last of
+    them was started so many seconds after it began to wait.
+    """
     waits = ("lib/threading.py:331 Condition.wait", "lib/threading.py:629 Event.wait")
     asks = ("multiprocessing/pool.py:765 ApplyResult.wait", "multiprocessing/pool.py:771 ApplyResult.get")
     rows: list[Row] = [
@@ -267,7 +269,9 @@ def beside_one_that_works(*workers: int) -> list[Snapshot]:
     ]  # fmt: skip
     for pid in workers:
         works = frame("multiprocessing/pool.py:114 worker", completed="3")
-        rows += [process(pid, parent=SERVER), thread(pid), blocked("read", pid=pid)]
+        began = {"start_time": START + last_at} if pid == workers[-1] else {}
+        rows.append(msgspec.structs.replace(process(pid, parent=SERVER), **began))
+        rows += [thread(pid), blocked("read", pid=pid)]
         rows.append(stack("main", "multiprocessing/queues.py:364 SimpleQueue.get", works, pid=pid))
     return [
         snapshot(process(), thread(slices=9 * at), stack("main", f"job.py:{at} work", at=at), *rows, at=float(at))
@@ -276,9 +280,13 @@ def beside_one_that_works(*workers: int) -> list[Snapshot]:
 
 
 def test_a_result_that_was_lost_with_its_worker_never_comes_whatever_else_goes_on() -> None:
-    (finding,) = diagnosed(beside_one_that_works(4198, 4205)).findings
+    (finding,) = diagnosed(beside_one_that_works(4198, 4205, last_at=0.5)).findings
     assert (finding.cause, [row.pid for row in finding.suspects]) == ("worker-dead", [4199])
     assert "a worker of its pool died" in finding.summary
+
+
+def test_not_if_the_worker_had_been_replaced_before_it_was_asked() -> None:
+    assert not diagnosed(beside_one_that_works(4198, 4205, last_at=-5.0)).findings
 
 
 def test_while_all_workers_are_the_first_ones_its_program_may_yet_send_more_work() -> None:

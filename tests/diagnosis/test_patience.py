@@ -84,3 +84,16 @@ def polls(second: int, *, worked_s: int) -> Snapshot:
 def test_one_that_polls_may_be_about_to_see_that_a_process_has_ended(later_s: int, *, hangs: bool) -> None:
     found = diagnosed([polls(second, worked_s=20) for second in range(21 + later_s)])
     assert (found.verdict is Verdict.HUNG) == hangs
+
+
+def test_ends_that_come_all_the_time_bring_nothing() -> None:
+    def looks(second: int) -> Snapshot:
+        ends = (
+            Exit(pid=5000 + at, start_time=START, seen_at=START + at, process=process(5000 + at, parent=STARTS))
+            for at in range(max(0, second - 20), second + 1)
+        )
+        sleeps = blocked("clock_nanosleep", wakes_at=START + second + 0.5)
+        rows = process(), thread(slices=second), stack("main", "job.py:9 main"), sleeps
+        return snapshot(*rows, process(STARTS, parent=ROOT, exe="/bin/sh"), *ends, at=float(second))
+
+    assert diagnosed(list(map(looks, range(40)))).verdict is Verdict.HUNG

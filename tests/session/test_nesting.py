@@ -59,7 +59,7 @@ def noted(found: dict[int, Any]) -> list[tuple[tuple[str, ...] | None, tuple[str
 def test_of_ranks_that_came_by_different_lines(job: str) -> None:
     found = looks(job, REDUCES, MEETS)
     note_nesting(Proc(), found, {})
-    assert noted(found) == [(("while 2", "for 3"), ()), (("while 2",), ("rank", "fixed rank"))]
+    assert noted(found) == [(("while 2", "for 3"), ()), (("while 2",), ("rank",))]
 
 
 def test_of_ranks_at_the_same_line_nothing_is_read(job: str) -> None:

@@ -14,7 +14,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility.ended import polled_for
 from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.tasks import traced, wait_for_request
-from mpmon.diagnosis.roles import WORKERS
+from mpmon.diagnosis.roles import WORKERS, is_python
 from mpmon.diagnosis.stacks.frames import in_call, is_user
 from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Context, Wait
 from mpmon.diagnosis.state.history import ThreadKey
@@ -126,7 +126,7 @@ def is_at_exit(stuck: StuckSet) -> bool:
 
 def after_script(stuck: StuckSet) -> ThreadKey | None:
     """The last main thread on the path that is in an exit function of its own program, where it waits for another thread: its
-    outermost frame is not a `<module>` any more.
+    outermost frame is not a `<module>` any more. In a program that embeds Python it may never have been.
     """
     found = [key for key in stuck.closed.path if key[0] == key[1] and _in_exit_function(stuck, key)]
     return found[-1] if found else None
@@ -136,7 +136,9 @@ def _in_exit_function(stuck: StuckSet, key: ThreadKey) -> bool:
     stack = stuck.job.stacks.get(key)
     outermost = stack.frames[-1] if stack and stack.frames else None
     for_thread = stuck.wait_state(key).kind in (Wait.JOIN_THREAD, Wait.THREAD_QUEUE, Wait.CONDITION)
-    return for_thread and outermost is not None and outermost.function != "<module>" and is_user(outermost.file)
+    if not for_thread or outermost is None or not is_python(stuck.job.processes[key[0]]):
+        return False
+    return outermost.function != "<module>" and is_user(outermost.file)
 
 
 def is_other_program(stuck: StuckSet) -> bool:

@@ -18,7 +18,7 @@ POINT_TO_POINT = frozenset(
 """Operations between two ranks."""
 
 PASSED_ON = frozenset(
-    {"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "irecv", "recv_object_list"}
+    {"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list"}
 )
 """Operations that bring a rank what another one has: with these, a rank that serves hands on its requests."""
 

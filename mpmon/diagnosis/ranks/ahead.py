@@ -22,7 +22,7 @@ from mpmon.diagnosis.libraries import PHASES, RANK_WORDS
 from mpmon.diagnosis.stacks.frames import bare, is_user, own_frames
 from mpmon.model import Frame, Stack
 
-FOR, NOT, FIXED, NO_POSITION = "for ", "not ", "fixed ", -1
+FOR, NOT, NO_POSITION = "for ", "not ", -1
 
 
 Why: TypeAlias = "Callable[[str, str], str]"
@@ -54,7 +54,7 @@ def special(stacks: Mapping[str, Stack]) -> Ahead | None:
     common = tests[names[0]] & tests[names[1]]
     inside = {name: {holds for _, _, holds in rows - common} for name, rows in tests.items()}
     if inside[names[0]] == inside[names[1]]:
-        return _always_apart(stacks)
+        return None
     for name, other in (names, reversed(names)):
         if inside[name] == {True}:
             return Ahead(
@@ -66,26 +66,6 @@ def special(stacks: Mapping[str, Stack]) -> Ahead | None:
                 lambda this, there: f"a test of the rank's number keeps {this} from getting to where {there} is",
             )
     return None
-
-
-def _always_apart(stacks: Mapping[str, Stack]) -> Ahead | None:
-    """The one of two that is where a test takes it which comes out the same in every turn, so it differs between the two."""
-    fixed = {
-        name: {
-            (frame.function, test.removeprefix(FIXED))
-            for frame in own_frames(stack) if is_user(frame.file)
-            for test in frame.tested if test.startswith(FIXED)
-        }
-        for name, stack in stacks.items()
-    }  # fmt: skip
-    apart = [name for name, other in (tuple(fixed), tuple(reversed(fixed))) if fixed[name] - fixed[other]]
-    if len(apart) != 1:
-        return None
-    (name,) = apart
-    (test, *_) = sorted(row for _, row in fixed[name] - set.intersection(*fixed.values()))
-    return Ahead(
-        name, lambda this, _: f"only {this} gets into the branch that tests `{test}`, which no turn of the loop changes"
-    )
 
 
 def _about_rank(stack: Stack) -> Iterator[tuple[str, str, bool]]:
@@ -190,7 +170,7 @@ def _by_turns(one: _Way, other: _Way, place: int) -> _Lead:
 
 
 def _turns_in_words(later: int, earlier: int, where: str, this: str, other: str) -> str:
-    return f"in the loop at {where}, {this} is at {later}, {other} at {earlier}"
+    return f"in the loop at {where}, {this} came to {later}, {other} to {earlier}"
 
 
 def _call(frame: Frame) -> tuple[str, str, int]:

@@ -34,24 +34,31 @@ def match(stuck: StuckSet) -> Match | None:
     threads = [key for key in awaited if key[0] == exiting[-1][0]]
     if not threads:
         return _through_children(stuck, exiting[-1])
-    names = several([stuck.job.thread_words(key) for key in threads])
     ends = stuck.wait_state(exiting[-1]).kind in (Wait.EXIT, Wait.JOIN_THREAD)
     fact = stuck.job.native_facts.get(exiting[-1])
     library = fact.library if fact and fact.leaves else ""
-    does = (
-        f"{names} does not end, it"
-        if ends
-        else f"it waits{stuck.at(exiting[-1])} for {stuck.waits_for(exiting[-1])}, and {names}"
-    )
-    place = stands_at(stuck.job, threads[0])
     return Match(
         summary=f"{stuck.job.name(exiting[-1][0])} is done but cannot exit: "
-        f"{f'{does} is at {place}' if place else f'{names} does not end'}"
+        f"{_unended(stuck, threads) if ends else _undone(stuck, exiting[-1], threads[0])}"
         f"{f'; {fact.called} waits for it' if fact and library else ''}",
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
         advice=_advice(stuck, threads, library) if ends else for_circle(stuck, stuck.at_end),
         certainty=Certainty.LIKELY,
     )
+
+
+def _unended(stuck: StuckSet, threads: list[ThreadKey]) -> str:
+    names = several([stuck.job.thread_words(key) for key in threads])
+    place = stands_at(stuck.job, threads[0])
+    if len(threads) > 1:
+        return f"{names} do not end{f', the first is at {place}' if place else ''}"
+    return f"{names} does not end{f', it is at {place}' if place else ''}"
+
+
+def _undone(stuck: StuckSet, key: ThreadKey, thread: ThreadKey) -> str:
+    place = stands_at(stuck.job, thread)
+    there = f"; {stuck.job.thread_words(thread)} is at {place}" if place else ""
+    return f"it waits{stuck.at(key)} for {stuck.waits_for(key)}{there}"
 
 
 def _advice(stuck: StuckSet, threads: list[ThreadKey], library: str) -> tuple[str, ...]:

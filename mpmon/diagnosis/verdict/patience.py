@@ -36,7 +36,10 @@ def is_ripe(stuck: StuckSet) -> bool:
     polls = stuck.motion() is Motion.POLLING and (stuck.ending is Ending.LEAF or not stuck.closed.exact)
     anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
-    if any(job.now - at < NEXT_ROUND_S for pid in ended if (at := job.ended_at(pid)) is not None):
+    ago = [job.now - at for pid in ended if (at := job.ended_at(pid)) is not None]
+    # Ends that come all the time, such as of a command that looks at the GPUs each second, bring nothing.
+    usual = stuck.ending is Ending.LEAF and any(NEXT_ROUND_S <= seconds < RUNNING_PATIENCE_S for seconds in ago)
+    if any(seconds < NEXT_ROUND_S for seconds in ago) and not usual:
         return False
     edge = stuck.graph.node(stuck.goal).edge
     if stuck.is_goal or job.wait_state(stuck.goal).kind in OPENS_GOALS or (edge and edge.polled):

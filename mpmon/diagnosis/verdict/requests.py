@@ -47,11 +47,17 @@ def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """The rank waits for data of ranks that serve: `if rank == 0: ask = input()`, and a broadcast of it."""
-    edge = graph.node(key).edge
-    if edge is None or job.wait_state(key).operation not in PASSED_ON or not edge.targets:
-        return False
-    return all(isinstance(row, tuple) and serves(job, row) for row in edge.targets)
+    """The rank waits for data of ranks that serve, or that are led by these: `if rank == 0: ask = input()`, and a broadcast."""
+    led, from_server = [key], False
+    for one in led:
+        edge = graph.node(one).edge
+        threads = [row for row in edge.targets if isinstance(row, tuple)] if edge else []
+        if job.wait_state(one).operation not in PASSED_ON or not edge or len(threads) < len(edge.targets):
+            return False
+        others = [row for row in threads if not serves(job, row)]
+        from_server = from_server or len(others) < len(threads)
+        led += [row for row in others if row not in led]
+    return from_server
 
 
 def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:

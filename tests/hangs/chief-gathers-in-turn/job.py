@@ -14,9 +14,9 @@ def truth(event, **more):
 
 
 class Trainer:
-    def __init__(self, number):
-        self.chief = number == 0
+    def __init__(self):
         dist.init_process_group("gloo")
+        self.chief = dist.get_rank() == 0
         self.weights = torch.ones(8)
 
     def summary(self):
@@ -42,4 +42,4 @@ if __name__ == "__main__":
         truth("role", pid=os.getppid(), role="launcher")
     truth("role", role=f"rank {number}")
     torch.set_num_threads(1)
-    Trainer(number).fit(1000)
+    Trainer().fit(1000)
