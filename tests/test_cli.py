@@ -124,7 +124,7 @@ def test_explain_prints_a_page_of_the_manual() -> None:
 
 
 def test_explain_of_what_is_no_cause() -> None:
-    assert "no cause 'gremlins'" in one_sentence(mpmon("explain", "gremlins"), 2)
+    assert "no manual page 'gremlins'" in one_sentence(mpmon("explain", "gremlins"), 2)
 
 
 @pytest.mark.parametrize(("said", "meant"), [("fork", "fork-lock, fork-openmp"), ("worker-stock", "worker-stuck")])

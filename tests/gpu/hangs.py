@@ -19,7 +19,7 @@ from tests.gpu.streams import RANKS, SAYS_S, job, told, until
 MOST_TOLD = 500
 """Characters of an answer that was not as expected."""
 
-FOR_GPU = "the GPU to do what it was given"
+FOR_GPU = "the GPU to finish its work"
 
 
 def topics(report: Report) -> set[str]:

@@ -67,18 +67,18 @@ def test_a_frame_without_a_name_shows_its_place_and_a_guessed_one_says_so() -> N
 def test_what_does_not_fit_together_is_shown_apart() -> None:
     lines = shown(hung(*FRAMES[:3]))
     assert lines[:2] == ["wait (job.py:3)", "main (job.py:9)"]
-    assert lines[-1].startswith("(the two do not fit together")
+    assert lines[-1].startswith("(Python and C frames could not be merged")
 
 
 def test_a_stack_that_is_not_whole_says_why() -> None:
     found = hung(native("poll"), end="lost", why="a register that is needed is not known", entries=(False, False))
-    assert shown(found)[-1] == "(no more of C: a register that is needed is not known)"
+    assert shown(found)[-1] == "(the C frames end here: a register that is needed is not known)"
 
 
 def test_a_moment_of_a_thread_that_runs_says_so_and_is_no_guess() -> None:
     lines = shown(hung(native("poll_flag", how="sample"), *FRAMES[1:]))
     assert lines[0] == "| poll_flag (libtorch_cpu.so)"
-    assert lines[-1] == "(it runs: its frames of C are of one moment)"
+    assert lines[-1] == "(the thread is running: its C frames are a single sample)"
 
 
 def test_without_frames_of_c_those_of_python_are_shown() -> None:

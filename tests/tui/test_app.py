@@ -472,9 +472,9 @@ def test_a_page_follows_what_happens_and_escape_closes_it() -> None:
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("w")
-        await settle(pilot, lambda: shows(pilot, "what to do", "still for 4 min 12 s"))
+        await settle(pilot, lambda: shows(pilot, "what to do", "no progress for 4 min 12 s"))
         watch.feed(hung(now=NOW + 60))
-        await settle(pilot, lambda: shows(pilot, "what to do", "still for 5 min 12 s"))
+        await settle(pilot, lambda: shows(pilot, "what to do", "no progress for 5 min 12 s"))
         await pilot.press("escape")
         await settle(pilot, lambda: shows(pilot, "resource tracker"))
 

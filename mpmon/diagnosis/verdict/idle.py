@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser
+from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.roles import WORKERS, is_python
+from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
 from mpmon.diagnosis.stacks.shapes import entered
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
@@ -22,7 +22,12 @@ _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
     """The goal legitimately waits for an external event that may never come."""
     rests = _only_sleeps(job, graph, closed) or _only_watches_flag(job, closed)
-    return rests or _only_serves(job, graph, closed) or _only_streams(job, graph, closed)
+    return (
+        rests
+        or _only_serves(job, graph, closed)
+        or _only_prompts(job, graph, closed)
+        or _only_streams(job, graph, closed)
+    )
 
 
 def _only_watches_flag(job: JobState, closed: Closed) -> bool:
@@ -53,6 +58,15 @@ def _at_work_beside(job: JobState, graph: Graph, closed: Closed) -> list[ThreadK
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not stands_by(job, graph, key)]
     return [key for key in strangers if job.wait_state(key).kind not in OPENS_GOALS and not job.wait_state(key).idle]
+
+
+def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """A console beside the work: it waits only for a person's input, and other processes make progress."""
+    if job.wait_state(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
+        return False
+    others = [(pid, pid) for pid in job.processes if pid != closed.goal[0] and job.is_alive(pid)]
+    workers = [key for key in others if job.role(key[0]).kind not in HELPERS]
+    return any(graph.node(key).status is Status.LIVE for key in workers)
 
 
 def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
