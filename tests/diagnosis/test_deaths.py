@@ -291,3 +291,14 @@ def test_not_if_the_worker_had_been_replaced_before_it_was_asked() -> None:
 
 def test_while_all_workers_are_the_first_ones_its_program_may_yet_send_more_work() -> None:
     assert not diagnosed(beside_one_that_works(4198, 4199)).findings
+
+
+def test_a_worker_whose_task_serves_has_not_lost_it() -> None:
+    serves = ("lib/socketserver.py:233 BaseServer.serve_forever", "job.py:20 serve")
+    rounds = []
+    for seen in beside_one_that_works(4198, 4205, last_at=0.5):
+        works = frame("multiprocessing/pool.py:125 worker", completed="3")
+        at = tuple(stack("main", *serves, works, pid=4205) if row.pid == 4205 else row for row in seen.stacks)
+        rounds.append(msgspec.structs.replace(seen, stacks=at))
+    job = JobState(history(*rounds), rounds[-1])
+    assert node(job, (SERVER, SERVER)).edge is None

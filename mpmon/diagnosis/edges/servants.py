@@ -186,7 +186,7 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     gone = [one for one in gone_children(job, key[0], POOL_WORKERS) if one.status or not _has_executor(job, key[0])]
     if gone:
         return WaitEdge(tuple(gone), words="result from a pool worker that ended")
-    if _service_busy(job, key[0]):
+    if _service_busy(job, key[0]) or any(_serves_in_task(job, pid) for pid in workers):
         return None
     if not workers and _has_executor(job, key[0]):
         why = "the executor has no worker process left, and has started no other one"
@@ -199,6 +199,12 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     dead = died.dead if died else ()
     blame = dead or ((key[0],) if reason in (Absent.RESULT_LOST, Absent.WORKER_REPLACED) else tuple(workers))
     return WaitEdge((NoReleaser(why, blame, reason),), words="the result of a pool task")
+
+
+def _serves_in_task(job: JobState, pid: int) -> bool:
+    """The worker's task is a server: it waits for requests, and may return at any time."""
+    in_task = context(job.stacks.get((pid, pid))) is not None
+    return in_task and job.wait_state((pid, pid)).kind is Wait.SERVICE
 
 
 def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
