@@ -35,26 +35,22 @@ _TOLD = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a process to end."""
 
 
+def crashed(job: JobState, pid: int) -> list[Exited]:
+    """Children and siblings that failed, reaped ones only if there are no others."""
+    if not job.zombies and not job.remembered_ends:
+        return []
+    found = [gone for gone in dead_relatives(job, pid, certain=False) if gone.status]
+    return found or [gone for gone in remembered_dead(job, pid) if gone.status]
+
+
 def crashed_relatives(job: JobState, pid: int) -> list[int]:
-    """Children and siblings that crashed, reaped ones only if there are no others; those ended by SIGTERM or SIGINT are
-    excluded.
-    """
-    return [other for other, code in _returncodes(job, pid).items() if code and -code not in _TOLD]
+    """Those of them that were not asked to end, by SIGTERM or SIGINT."""
+    return [gone.pid for gone in crashed(job, pid) if (gone.status or 0) & 0x7F not in _TOLD]
 
 
 def killed_relatives(job: JobState, pid: int) -> list[int]:
-    """Those of them that were killed by a signal."""
-    codes = _returncodes(job, pid)
-    return [other for other in crashed_relatives(job, pid) if codes[other] < 0]
-
-
-def _returncodes(job: JobState, pid: int) -> dict[int, int]:
-    """The ends of children and siblings, as in `Popen.returncode`; of reaped ones only if no other one has failed."""
-    codes = {gone.pid: job.processes[gone.pid].exit_code or 0 for gone in dead_relatives(job, pid, certain=False)}
-    ends = {other: -(code & 0x7F) or code >> 8 for other, code in codes.items()}
-    return ends if any(-code not in _TOLD and code for code in ends.values()) else {
-        row.child: row.returncode or 0 for row in remembered(job, pid)
-    }  # fmt: skip
+    """Those of these that were killed by a signal."""
+    return [gone.pid for gone in crashed(job, pid) if (gone.status or 0) & 0x7F not in (0, *_TOLD)]
 
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
@@ -63,16 +59,12 @@ def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     """
     if edge.every or edge.holder_known or (edge.exact and len(edge.targets) == 1):
         return edge
-    if not job.zombies and not job.remembered_ends:
-        return edge
     if edge.targets and all(isinstance(target, External) for target in edge.targets):
         return edge
-    crashed = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
-    crashed = crashed or [gone for gone in remembered_dead(job, key[0]) if gone.status]
-    crashed = [gone for gone in crashed if not _was_terminated(job, gone)]
-    if not crashed or any(isinstance(target, Exited) for target in edge.targets):
+    gone = [gone for gone in crashed(job, key[0]) if not _was_terminated(job, gone)]
+    if not gone or any(isinstance(target, Exited) for target in edge.targets):
         return edge
-    return msgspec.structs.replace(edge, targets=(*edge.targets, *crashed))
+    return msgspec.structs.replace(edge, targets=(*edge.targets, *gone))
 
 
 def _was_terminated(job: JobState, gone: Exited) -> bool:

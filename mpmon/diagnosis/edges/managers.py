@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mpmon.diagnosis.edges.connections import servers
-from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.dead import crashed, lost_relatives
 from mpmon.diagnosis.edges.numbered import forgotten_child, misses_sibling
 from mpmon.diagnosis.edges.serving import client_of
 from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
@@ -75,7 +75,7 @@ def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) ->
         or not all(pid in waiting or job.wait_state((pid, tid)).kind in ENDS_OF_PROCESSES for pid, tid in targets)
     ):
         return None
-    gone = tuple(row.pid for row in lost_relatives(job, asks, certain=True) if row.status)
+    gone = tuple(gone.pid for gone in crashed(job, asks))
     if not gone:
         if not misses_sibling(job, asks):
             return None

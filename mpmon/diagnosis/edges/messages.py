@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mpmon.diagnosis.edges.connections import askers, at_limit, connection_words, is_private
-from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.dead import crashed, lost_relatives
 from mpmon.diagnosis.edges.heirs import told
 from mpmon.diagnosis.edges.items import asked, keeps_items, queues
 from mpmon.diagnosis.edges.other_ends import other_ends
@@ -84,7 +84,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(senders, words=words, evidence=evidence)
     # Where no connection tells who is there, it may have been one that crashed.
     unknown = not any(item.kind in ("socket", "terminal") for item in objects)
-    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status] if unknown else []
+    gone = crashed(job, key[0]) if unknown else []
     return WaitEdge((*gone, *senders, External(_outside_words(objects))), words=words, evidence=evidence)
 
 
@@ -147,7 +147,7 @@ def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], 
     """
     if not objects or not all(item.listens and is_private(job, item) for item in objects):
         return None
-    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status]
+    gone = crashed(job, key[0])
     asking = [other for item in objects for other in askers(job, item) if other[0] != key[0]]
     connected = {pid for pid, _ in asking}
     may_connect = [(pid, pid) for pid in job.children.get(key[0], ()) if job.is_alive(pid) and pid not in connected]

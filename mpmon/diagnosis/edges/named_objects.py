@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.dead import crashed
 from mpmon.diagnosis.graph import External, WaitEdge
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
@@ -16,7 +16,7 @@ def named_object(job: JobState, key: ThreadKey) -> WaitEdge:
     words = job.wait_state(key).words
     if at_work := job.of(_AtWork).on(job.processes[key[0]].host):
         return WaitEdge(at_work, guessed=True, words=words)
-    gone = [row for row in lost_relatives(job, key[0], certain=False) if row.status]
+    gone = crashed(job, key[0])
     return WaitEdge((*gone, External(f"whoever else uses {words}")), guessed=True, words=words)
 
 

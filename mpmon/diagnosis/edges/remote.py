@@ -7,7 +7,7 @@ process in `rpc.shutdown` keeps serving.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
+from mpmon.diagnosis.edges.dead import crashed, dead_ranks
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
@@ -29,7 +29,7 @@ def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """
     words = job.wait_state(key).words
     serving = [thread for pid in _others(job, key) for thread in job.threads(pid) if _serves(job, thread)]
-    dead = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
+    dead = crashed(job, key[0])
     if not serving and not dead:
         return _own_call(job, key) or _put_off(job, key)
     names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
