@@ -32,7 +32,7 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     for name, number in zip(named, numbers, strict=True):
         targets += exits(job, children if name == "any" else [] if number is None else [number])
     if not targets:
-        targets = _at_work(job, list(exits(job, _sentinels(job, key, children) or children)))
+        targets = _without_idle(job, list(exits(job, _sentinels(job, key, children) or children)))
     if not targets:
         return _no_children(job, key)
     names = ", ".join(_name(job, target) for target in targets[:4])
@@ -42,7 +42,7 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     )
 
 
-def _at_work(job: JobState, targets: list[Target]) -> list[Target]:
+def _without_idle(job: JobState, targets: list[Target]) -> list[Target]:
     """Those that the others wait for: a closed pool tells its idle workers to end once the last task is done. All if all idle."""
     idle = [
         target for target in targets

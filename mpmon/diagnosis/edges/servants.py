@@ -176,7 +176,7 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if edge := _fruitless(job, key):
         return edge
     workers = pool_workers(job, key[0])
-    at_work = _at_work(job, list(busy_threads(job, workers)), workers)
+    at_work = _with_tasks(job, list(busy_threads(job, workers)), workers)
     busy = [*at_work, *executor_threads(job, key), *_loops(job, key)]
     if not busy and (feeding := _feeding(job, key)):
         return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=idle_words(job, workers))
@@ -213,7 +213,7 @@ def started_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge(servers, every=len(servers) == 1, words=job.wait_state(key).words) if servers else message(job, key)
 
 
-def _at_work(job: JobState, busy: list[ThreadKey], workers: list[int]) -> list[ThreadKey]:
+def _with_tasks(job: JobState, busy: list[ThreadKey], workers: list[int]) -> list[ThreadKey]:
     """The busy ones of a pool's workers, without those that took the place of others and are still in its initializer: they have
     no task, and others are free for one.
     """

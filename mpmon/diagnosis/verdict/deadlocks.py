@@ -13,6 +13,7 @@ from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import stands_since
 
 _STAY_BLOCKED = (*LOCKS, Wait.FUTURE_RESULT, Wait.POOL_RESULT)
+"""Waits that nothing from outside the job could end."""
 
 
 def deadlocks(job: JobState, graph: Graph) -> list[Closed]:
