@@ -90,7 +90,9 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
         yield from _chain(finding, hosts)
     for suspect in finding.suspects[:2] if first else ():
         yield ""
-        yield from _suspect(snapshot, suspect)
+        yield from _suspect(
+            snapshot, suspect, "blocks the others" if _holds_up_others(finding, suspect) else "is stuck"
+        )
     yield from _section("evidence", finding.evidence)
     yield from _section("not proved", finding.doubts)
     yield from _section(
@@ -118,7 +120,12 @@ def _chain(finding: Finding, hosts: Hosts) -> Iterator[str]:
         yield f"{arrow}{link.role}{pid}{thread}: {link.does}{place}"
 
 
-def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
+def _holds_up_others(finding: Finding, suspect: Suspect) -> bool:
+    chained = ((link.pid, link.thread or suspect.thread) for link in finding.chain if link.pid)
+    return bool(finding.waiters) or any(link != (suspect.pid, suspect.thread) for link in chained)
+
+
+def _suspect(snapshot: Snapshot, suspect: Suspect, how: str) -> Iterator[str]:
     pid = Hosts(snapshot).pid(suspect.pid)
     if suspect.dead:
         yield f"  {suspect.role} (pid {pid}) is dead: {suspect.end or 'ended'}"
@@ -128,7 +135,7 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     frames = thread.told if thread else tuple(own_frames(stack)) if stack else ()
     native = thread if any(isinstance(frame, NativeFrame) for frame in frames) else None
     marks = ", C and C++ frames marked with |" if native else ""
-    yield f"  {suspect.role} (pid {pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
+    yield f"  {suspect.role} (pid {pid}) {how}, in {suspect.thread}{marks}{':' if frames else ''}"
     yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
     yield from (f"      ({note})" for note in (native.notes if native else ()))
     tasks = [row for row in snapshot.tasks if row.pid == suspect.pid]

@@ -7,7 +7,7 @@ import zlib
 import msgspec
 import pytest
 
-from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
 from mpmon.model import KnownChild, Row
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
@@ -47,16 +47,17 @@ def test_ranks_that_wait_for_each_other_are_one_finding() -> None:
     assert [waiter.role for waiter in found.findings[0].waiters] == ["launcher"]
 
 
-def test_a_launcher_waits_for_those_of_other_machines_by_right() -> None:
-    """It gives up by itself, when the time to join is over."""
+def test_a_launcher_waits_for_those_of_the_other_nodes() -> None:
     agent = "torch/distributed/elastic/agent/server/api.py:500 _rendezvous"
     gathers = "torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1162 next_rendezvous"
     found = said(
-        process(cmdline=("python", "torchrun", "--nnodes", "2", "train.py")),
+        process(cmdline=("python", "torchrun", "--nnodes", "2", "--rdzv-endpoint=head:29500", "train.py")),
         stack("main", gathers, agent, "torch/distributed/run.py:918 main"),
         blocked("clock_nanosleep", ran_at=START - 60),
-    )
-    assert found.verdict is not Verdict.HUNG
+    ).findings[0]
+    assert (found.cause, found.certainty) == ("rendezvous", Certainty.LIKELY)
+    assert found.summary == "launcher waits in the rendezvous of its nodes: no sign of the launchers of the other nodes"
+    assert found.evidence == ("launcher (pid 4100): --nnodes 2 --rdzv-endpoint=head:29500",)
 
 
 def spawned(pid: int, *frames: str, number: int | None = None) -> tuple[Row, ...]:

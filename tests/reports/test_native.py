@@ -45,7 +45,7 @@ def entered(frame: Frame, is_entry: bool) -> Frame:
 def shown(observation: Observation) -> list[str]:
     """The lines of the suspect's frames."""
     lines = text.render(observation).splitlines()
-    begin = next(at for at, line in enumerate(lines) if "blocks the others" in line)
+    begin = next(at for at, line in enumerate(lines) if "is stuck, in" in line)
     return [line.strip() for line in lines[begin + 1 : lines.index("", begin)]]
 
 

@@ -58,8 +58,8 @@ from mpmon.diagnosis.state.retried_locks import locks_of_others
 from mpmon.diagnosis.thresholds import PATIENCE_S, SOON_S, STOPS_AGAIN
 from mpmon.model import Blocked
 
-_ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
-"""Loops that only monitor other processes: that they run is no progress."""
+_ALWAYS_WAITS = frozenset({Wait.LAUNCHER, Wait.RENDEZVOUS})
+"""Loops that only watch for other processes: that they run, or look at a clock, is no progress."""
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits that cannot be interpreted from the kernel's facts alone."""
@@ -170,7 +170,8 @@ def _polls(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _acts_in_time(job: JobState, key: ThreadKey) -> Answer:
-    return Status.LIVE if job.motion(key) is Motion.POLLING and may_act_by_clock(job, key) else None
+    acts = job.wait_state(key).kind not in _ALWAYS_WAITS and may_act_by_clock(job, key)
+    return Status.LIVE if acts and job.motion(key) is Motion.POLLING else None
 
 
 def _beats(job: JobState, key: ThreadKey) -> Answer:

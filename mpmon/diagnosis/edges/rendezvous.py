@@ -16,12 +16,9 @@ from mpmon.numerals import numeral
 
 
 def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """Observed ranks that are not in the rendezvous; else ranks that were never started.
-
-    A launcher that waits for other machines' launchers gives up by itself (`join_timeout`, ten minutes by default).
-    """
+    """Observed ranks that are not in the rendezvous; else ranks that were never started; of a launcher, those of other nodes."""
     if job.role(key[0]).kind == "launcher":
-        return WaitEdge((External("the launchers of other machines", moves=True),), words="the other nodes to join")
+        return WaitEdge((External("the launchers of the other nodes"),), words="the other nodes to join")
     ranks = job.ranks
     if dead := dead_ranks(job, key[0], job.world.size, len(ranks)):
         return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")

@@ -34,8 +34,8 @@ LIBRARY = Library(
         collectives("torch/distributed/distributed_c10d.py", "new_group"),
         waits(Wait.RENDEZVOUS, "torch/distributed/distributed_c10d.py", "init_process_group _new_process_group_helper "
          "_store_based_barrier", "init_process_group"),
-        waits(Wait.RENDEZVOUS, "elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "the other nodes"),
-        waits(Wait.RENDEZVOUS, "elastic/rendezvous/dynamic_rendezvous.py", "next_rendezvous", "the other nodes"),
+        waits(Wait.RENDEZVOUS, "elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "the rendezvous of its nodes"),
+        waits(Wait.RENDEZVOUS, "elastic/rendezvous/dynamic_rendezvous.py", "next_rendezvous", "the rendezvous of its nodes"),
         waits(Wait.RENDEZVOUS, "torch/distributed/elastic/utils/store.py", "get_all synchronize barrier store_timeout"),
         collectives("torch/distributed/distributed_c10d.py", _COLLECTIVES),
         collectives("torch/distributed/_functional_collectives.py", "wait_tensor all_reduce all_gather_tensor "

@@ -9,7 +9,8 @@ everything that goes into the names of keys and prefixes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
@@ -29,15 +30,30 @@ def match(stuck: StuckSet) -> Match | None:
     return _TELLS[found.how](stuck, found) if found else None
 
 
+_OF_RANKS = ("Start the missing rank, or correct WORLD_SIZE.", "Compare MASTER_ADDR and MASTER_PORT of all ranks.")
+_OF_NODES = (
+    "Start the launcher on every node with the same `--rdzv-id` and the same endpoint, or lower `--nnodes`.",
+    "Check that the other nodes can reach that endpoint.",
+)
+
+
 def _others(stuck: StuckSet, found: Meeting) -> Match:
     waiting = found.waiting
-    why = stuck.nobody.why if stuck.nobody else stuck.outside.who if stuck.outside else "the others"
+    why = stuck.nobody.why if stuck.nobody else f"no sign of {stuck.outside.who if stuck.outside else 'the others'}"
+    launched = stuck.job.role(waiting[0][0]).kind == "launcher"
     return Match(
         summary=f"{stuck.job.they(waiting, 'wait')} in {stuck.wait_state(waiting[0]).words}: {why}",
-        evidence=tuple(_environment(stuck, key[0]) for key in waiting),
-        advice=("Start the missing rank, or correct WORLD_SIZE.", "Compare MASTER_ADDR and MASTER_PORT of all ranks."),
+        evidence=tuple(_told(stuck, key[0]) for key in waiting),
+        advice=_OF_NODES if launched else _OF_RANKS,
         certainty=Certainty.LIKELY,
     )
+
+
+def _meeting_options(cmdline: Sequence[str]) -> Iterator[str]:
+    """The launcher's options that say who meets where, each with its value: `--nnodes=2`, `--node-rank 0`."""
+    for option, value in zip_longest(cmdline, cmdline[1:], fillvalue=""):
+        if option.startswith(("--nnodes", "--node", "--rdzv", "--master")):
+            yield option if "=" in option else f"{option} {value}"
 
 
 def _other_address(stuck: StuckSet, found: Meeting) -> Match:
@@ -75,12 +91,12 @@ def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
     )
 
 
-def _environment(stuck: StuckSet, pid: int) -> str:
-    kept = stuck.job.processes[pid].environment or {}
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return f"{stuck.job.full_name(pid)}: " + (
-        " ".join(f"{n}={kept[n]}" for n in names if n in kept) or "no environment"
-    )
+def _told(stuck: StuckSet, pid: int) -> str:
+    """What a rank's environment, or its launcher's command, says of who meets where."""
+    process = stuck.job.processes[pid]
+    kept, names = process.environment or {}, ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    words = [f"{name}={kept[name]}" for name in names if name in kept] or list(_meeting_options(process.cmdline or ()))
+    return f"{stuck.job.full_name(pid)}: {' '.join(words) or 'no RANK or MASTER_ADDR in its environment'}"
 
 
 _TELLS: dict[Missed, Callable[[StuckSet, Meeting], Match]] = {
