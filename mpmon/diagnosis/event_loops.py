@@ -57,7 +57,8 @@ class EventLoops:
         children = frozenset(pid for pid in self._job.clients.get(key[0], ()) if self._job.is_alive(pid))
         partners = bool(self.partners(key))
         handlers = self._job.processes[key[0]].catches_term or self._job.may_be_called(key[0])
-        told_of_ends = bool(children) and self._is_told_of_ends(key)
+        # An end that a task awaits goes on in that task.
+        told_of_ends = not children <= {row.child for row in tasks} and self._is_told_of_ends(key)
         alone = not (
             (not partners and self._is_connected(key)) or told_of_ends or handlers or self._job.others_at_work(key)
         )
@@ -75,7 +76,7 @@ class EventLoops:
         """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or
         signals the end of one; else none.
         """
-        items = self._watched(key)
+        items = self.watched(key)
         return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
     def held_up(self, key: ThreadKey) -> tuple[Task, ...]:
@@ -90,7 +91,7 @@ class EventLoops:
         """The connections an event loop watches, besides a socket that accepts more, if each leads only to processes of the job;
         else none.
         """
-        items = [item for item in self._watched(key) or () if not item.listens]
+        items = [item for item in self.watched(key) or () if not item.listens]
         return tuple(items) if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
     def _is_connected(self, key: ThreadKey) -> bool:
@@ -100,9 +101,9 @@ class EventLoops:
         blocked = self._job.blocked.get(key)
         if blocked is None:
             return True
-        return len(blocked.waits_on) > 1 and (self._watched(key) != () or bool(self._job.natives(key[0])))
+        return len(blocked.waits_on) > 1 and (self.watched(key) != () or bool(self._job.natives(key[0])))
 
-    def _watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
+    def watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
         """The objects an event loop watches, without those that only its own process has; `None` if not all are known."""
         blocked = self._job.blocked.get(key)
         if blocked is None or not all(name in self._job.objects for name in blocked.waits_on):

@@ -222,9 +222,10 @@ def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def first(tasks: Sequence[Task]) -> Task | None:
-    """The stuck task to look at: one that does not just wait for others to end."""
+    """The stuck task to look at: one that waits for another process, else one that does not just wait for others to end."""
+    outside = [row for row in tasks if row.waits in CONNECTIONS or row.waits == PROCESS]
     ends = [row for row in tasks if row.waits not in ENDS_OF_TASKS]
-    return next(iter(ends or tasks), None)
+    return next(iter(outside or ends or tasks), None)
 
 
 def user_frame(row: Task) -> Frame | None:

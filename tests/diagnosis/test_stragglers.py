@@ -53,8 +53,8 @@ def test_one_that_sleeps_for_a_minute_wakes_by_itself() -> None:
     assert in_loop(timeout_s=60.0).verdict is not Verdict.HUNG
 
 
-def test_one_that_watches_a_connection_waits_for_the_other_end() -> None:
-    assert in_loop(SERVER, timeout_s=86400.0).findings[0].cause == "io-wait"
+def test_one_that_watches_a_connection_keeps_the_others_waiting() -> None:
+    assert in_loop(SERVER, timeout_s=86400.0).findings[0].cause == "straggler"
 
 
 def test_without_a_time_limit_its_future_is_never_completed() -> None:

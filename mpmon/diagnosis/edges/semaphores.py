@@ -8,9 +8,10 @@ import msgspec
 
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.messages import message
-from mpmon.diagnosis.edges.other_ends import acting_thread
+from mpmon.diagnosis.edges.other_ends import acting_thread, never_acts
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
+from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.stacks.waits import Wait, in_barrier
@@ -182,10 +183,12 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         users = (
             [pid for pid in users if not _is_in_barrier(job, pid, item)] if in_barrier(job.stacks.get(key)) else users
         )
+        users = [pid for pid in users if not (_only_sends(job, pid) or never_acts(job, (pid, pid)))] or users
     elif kind is Wait.LOCK and uses:
         return _permits(job, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
-    # Only a thread that takes items makes room in a queue, so its feeder thread does not count.
-    hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else acting_thread(job, pid) for pid in users if pid != key[0]}
+    # Only a thread that takes items makes room in a queue, and no feeder thread of a queue sets an event.
+    of_user = kind in (Wait.QUEUE_PUT, Wait.PROCESS_EVENT)
+    hands = {pid: (pid, pid) if of_user else acting_thread(job, pid) for pid in users if pid != key[0]}
     targets = tuple(dict.fromkeys(_taker(job, pid, item) or hand for pid, hand in hands.items()))
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
@@ -204,6 +207,13 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         words=words,
         evidence=evidence,
     )
+
+
+def _only_sends(job: JobState, pid: int) -> bool:
+    """Its script has ended, and what it has put into queues is all that it still does."""
+    main = (pid, pid)
+    others = [other for other in job.others_at_work(main) if not is_feeder(job.stacks.get(other))]
+    return job.wait_state(main).kind is Wait.EXIT and not others
 
 
 _NOTIFIES = ("multiprocessing/synchronize.py", ("notify",))

@@ -90,7 +90,8 @@ class Graph:
 
         Bystanders are considered only if no root blocker is found without them.
         """
-        acting = [key for key in members if not self.node(key).bystander]
+        holders = self._holders(members)
+        acting = [key for key in members if not self.node(key).bystander or key in holders]
         if acting and len(acting) < len(members):
             bystanders = progressing | (set(members) - set(acting))
             core = self._core(acting, bystanders)
@@ -195,9 +196,9 @@ class Graph:
             or (self.node(key).status is Status.IDLE and key in holders)
         ]  # fmt: skip
         if leaves:
-            # Who polls may wait for one that stands still.
-            still = [leaf for leaf in leaves if leaf in holders or not self._polls(leaf)]
-            return still or leaves, Ending.LEAF
+            # Of the others it is only assumed that they could act; and who polls may wait for one that stands still.
+            known = [leaf for leaf in leaves if leaf in holders]
+            return known or [leaf for leaf in leaves if not self._polls(leaf)] or leaves, Ending.LEAF
         if cycle := self._cycle(core, progressing, exact=True):
             return list(cycle), Ending.CYCLE
         cycle = self._cycle(core, progressing, exact=False)

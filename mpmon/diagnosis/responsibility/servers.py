@@ -48,10 +48,13 @@ def loop_keeper(stuck: StuckSet) -> ThreadKey | None:
 
 
 def exchanging(stuck: StuckSet) -> list[ThreadKey]:
-    """Clients of a manager's objects that each wait for another client's action, unless all put or all get."""
+    """Clients of a manager's objects that each wait for another client's action, unless all put or all get; in a circle, those
+    that close it.
+    """
     calls = client_calls(stuck)
     alike = set(calls.values()) <= {"put"} or set(calls.values()) <= {"get"}
-    return [] if alike or len({pid for pid, _ in calls}) < 2 else list(calls)
+    found = [*(stuck.at_end if stuck.ending is Ending.CYCLE else calls)]
+    return [] if alike or len({pid for pid, _ in found}) < 2 else found
 
 
 def takers(stuck: StuckSet) -> list[ThreadKey]:

@@ -10,7 +10,7 @@ What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=
 
 from __future__ import annotations
 
-from mpmon.diagnosis.criteria.parts import is_at_exit, is_other_program, is_outside
+from mpmon.diagnosis.criteria.parts import Part, is_at_exit, is_other_program, is_outside, part
 from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending
@@ -25,7 +25,7 @@ NEEDS = frozenset({"blocked", "handles"})
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root waits for a party outside the job, or in the kernel for a device."""
+    """The root waits for a party outside the job, or in the kernel for a device; no rank that the others wait for meanwhile."""
     blocked = stuck.blocked()
     if stuck.motion() is not Motion.NOT_SCHEDULED or blocked is None or (stuck.outside and stuck.outside.reason):
         return None
@@ -33,7 +33,11 @@ def match(stuck: StuckSet) -> Match | None:
     # File waits of Python code are left to the rules about its role; of another program nothing else can be seen.
     in_file = stuck.ending is Ending.LEAF and stuck.wait_state().kind is Wait.FILE
     device = _device(stuck) if in_file else None
-    if is_at_exit(stuck) or not (is_outside(stuck) or uninterruptible or device or is_other_program(stuck)):
+    if (
+        is_at_exit(stuck)
+        or part(stuck) is Part.RANK
+        or not (is_outside(stuck) or uninterruptible or device or is_other_program(stuck))
+    ):
         return None
     silent = stuck.job.silent_mount(stuck.root) if stuck.root else None
     if silent:

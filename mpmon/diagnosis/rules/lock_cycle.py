@@ -137,7 +137,11 @@ def _through_manager(stuck: StuckSet) -> Match | None:
     if not clients:
         return None
     names = stuck.job.names(clients)
-    steps = [f"{stuck.job.name(key[0])} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
+    waits = {key: f"in {calls[key] or 'a call'}()" for key in calls}
+    steps = [
+        f"{stuck.job.name(key[0])} {waits.get(key) or f'waits for {stuck.wait_state(key).words}'}{stuck.at(key)}"
+        for key in clients
+    ]  # fmt: skip
     return Match(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=stuck.edge_evidence(),

@@ -17,7 +17,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.responsibility.servers import asked_by_all
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, OUTCOMES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
 from mpmon.diagnosis.stuck.manager_calls import client_calls
@@ -110,7 +110,8 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     asking = stuck.members_in(Wait.QUEUE_GET)
     readers = [key for key in asking if calls.get(key, "get") == "get"]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
-    others = stuck.members_in(*ENDS_OF_PROCESSES)
+    # What a task itself reads from a pipe its pool does not put there.
+    others = stuck.members_in(*(OUTCOMES if calls else ENDS_OF_PROCESSES))
     if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in stuck.at_end):
         # Calls in a circle, each over a connection of its own, whoever waits for their end.
         return None

@@ -24,6 +24,8 @@ ENDS_OF_PROCESSES = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LA
 """Waits for processes to end."""
 
 RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+OUTCOMES = ENDS_OF_PROCESSES | RESULTS | {Wait.LOADER_BATCH}
+"""Waits until others are done, with a task or altogether."""
 """Waits for the result of a task."""
 
 MAY_BE_ASKED = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})

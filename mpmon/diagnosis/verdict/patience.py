@@ -49,7 +49,8 @@ def is_ripe(stuck: StuckSet) -> bool:
 
 def _patience_s(stuck: StuckSet) -> float:
     """Seconds that the root blockers must have stood still."""
-    least = PATIENCE_S if stuck.is_frozen or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    vain = stuck.ending is Ending.NOBODY and stuck.motion() is Motion.POLLING
+    least = PATIENCE_S if stuck.is_frozen or vain or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP

@@ -91,7 +91,7 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
         return Split(Differs.NAME, named, groups, name, tuple(keys))
     if found := with_another_root(keys, stuck.job):
         return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    odd, waiting = astray(keys, stuck.job)
+    odd, waiting = astray([*keys, *_behind(stuck, keys)], stuck.job)
     if odd:
         return Split(Differs.GROUP, tuple(odd), groups, others=tuple(waiting))
     if found := differing(keys, stuck.job):
@@ -106,6 +106,14 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
         return None
     odd, why = odd_ones_out(stuck, places)
     return Split(Differs.LINE, odd, places, name, why=why)
+
+
+def _behind(stuck: StuckSet, keys: list[ThreadKey]) -> list[ThreadKey]:
+    """Other ranks of the job in the same operation: they may wait for one of these, and none of these for them."""
+    operation = stuck.wait_state(keys[0]).operation
+    mains = ((pid, pid) for pid in stuck.job.ranks if (pid, pid) not in keys)
+    waits = ((key, stuck.wait_state(key)) for key in mains)
+    return [key for key, state in waits if state.kind is Wait.COLLECTIVE and state.operation == operation]
 
 
 def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
