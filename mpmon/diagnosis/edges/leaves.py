@@ -46,10 +46,10 @@ def gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     by_user = called_by_user(stack)
     if not by_user and (key[0] == key[1] or any(is_user(frame.file) for frame in stack.frames)):
         return False
-    wakes_at = _wakes_at(blocked)
-    if wakes_at is None or not 0.0 <= wakes_at - job.now < SOON_S:
+    wakes = wakes_at(blocked)
+    if wakes is None or not 0.0 <= wakes - job.now < SOON_S:
         return False
-    return wakes_at - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
+    return wakes - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
 
 
 def asks_soon_again(job: JobState, key: ThreadKey) -> bool:
@@ -103,22 +103,17 @@ def pauses(job: JobState, key: ThreadKey) -> bool:
     blocked, kind = job.blocked.get(key), job.wait_state(key).kind
     if kind is Wait.EVENT_LOOP:
         return any(row.waits == SLEEP and user_frame(row) for row in job.of(EventLoops).known(key))
-    wakes_at = _wakes_at(blocked) if sleeps_long(blocked) else None
-    return kind is Wait.SLEEP and wakes_at is not None and 0.0 <= wakes_at - job.now < SOON_S
+    wakes = wakes_at(blocked) if sleeps_long(blocked) else None
+    return kind is Wait.SLEEP and wakes is not None and 0.0 <= wakes - job.now < SOON_S
 
 
 def sleeps_long(blocked: Blocked | None) -> bool:
     """A sleep of known start that is too long for polling."""
-    wakes_at = _wakes_at(blocked)
-    return (
-        blocked is not None
-        and wakes_at is not None
-        and blocked.ran_at is not None
-        and wakes_at - blocked.ran_at > RETRY_S
-    )
+    wakes = wakes_at(blocked)
+    return blocked is not None and wakes is not None and blocked.ran_at is not None and wakes - blocked.ran_at > RETRY_S
 
 
-def _wakes_at(blocked: Blocked | None) -> float | None:
+def wakes_at(blocked: Blocked | None) -> float | None:
     """When a thread's wait with a time limit is over; `None` if it has none."""
     if blocked is None or blocked.wakes_at is not None or blocked.timeout_s is None or blocked.ran_at is None:
         return blocked.wakes_at if blocked else None

@@ -33,6 +33,7 @@ from mpmon.diagnosis.edges.leaves import (
     pauses,
     polls_for_the_dead,
     sleeps_long,
+    wakes_at,
 )
 from mpmon.diagnosis.edges.loops import stuck_loop
 from mpmon.diagnosis.edges.managers import clients
@@ -283,7 +284,8 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if blocked is not None and blocked.syscall in SIGNAL_CALLS and _takes_alarm(job, key[0], blocked):
         # When a timer of setitimer(2) is due cannot be read of another process.
         return Status.LIVE
-    ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - job.now < SOON_S
+    wakes = wakes_at(blocked) if job.wait_state(key).kind is Wait.SLEEP else blocked.wakes_at if blocked else None
+    ends_soon = wakes is not None and wakes - job.now < SOON_S
     if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and sleeps_long(blocked))):
         return Status.LIVE
     if motion is Motion.POLLING and polls_for_the_dead(job, key):

@@ -6,7 +6,7 @@ from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import is_user
-from mpmon.diagnosis.stacks.waits import Wait, context
+from mpmon.diagnosis.stacks.waits import EPOLL_CALLS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
@@ -160,7 +160,14 @@ def _asks(job: JobState, key: ThreadKey) -> bool:
     """The thread waits like a client; or it is the main thread of a library's own program, which gets its requests from
     such clients.
     """
-    kind = job.wait_state(key).kind
+    kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
+    if (
+        blocked is not None
+        and blocked.syscall in EPOLL_CALLS
+        and any(is_user(row.file) for row in job.stacks[key].frames)
+    ):
+        # An event loop, even if it watches but one pipe just now.
+        return False
     serves = kind is Wait.POLL and key[0] == key[1] and not any(is_user(frame.file) for frame in job.stacks[key].frames)
     return kind in _ASKS or serves
 

@@ -7,7 +7,10 @@ from mpmon.diagnosis.libraries.rows import Context, HelperRow, Library, Wait, Wo
 LIBRARY = Library(
     waits=(
         waits(Wait.POOL_TASK, "multiprocessing/pool.py", "worker", "work", called="get"),
-        waits(Wait.SERVICE, "multiprocessing/pool.py", "_handle_workers _handle_tasks _handle_results _wait_for_updates"),
+        waits(Wait.SERVICE, "multiprocessing/pool.py", "_handle_workers _handle_results _wait_for_updates"),
+        # Else it is in the iterable of tasks, which is the program's.
+        waits(Wait.SERVICE, "multiprocessing/pool.py", "_handle_tasks", called=""),
+        waits(Wait.SERVICE, "multiprocessing/pool.py", "_handle_tasks", called="send"),
         waits(Wait.POOL_RESULT, "multiprocessing/pool.py", "get wait next map starmap apply", "the result of a pool task"),
         waits(Wait.JOIN_PROCESS, "multiprocessing/pool.py", "join _help_stuff_finish", "the pool to end"),
         waits(Wait.EXIT, "multiprocessing/util.py", "_exit_function", "children to exit"),

@@ -8,6 +8,7 @@ from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits
 from mpmon.diagnosis.responsibility.servers import asked_by_all
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.manager_calls import client_calls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
@@ -70,9 +71,11 @@ def ended_scripts(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
-    """The holders of locks that members wait for, if the holders wait for something other than a lock, or room that another
-    one could make.
+    """The holders of locks that members wait for, if the holders wait for something other than a lock, also one of a manager, or
+    room that another one could make.
     """
+    if client_calls(stuck):
+        return []
     waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
     holders = dict.fromkeys(target for key in waiting for target in helpers_of(stuck, key))
     return [key for key in holders if stuck.wait_state(key).kind not in LOCKS and not waits_for_room(stuck, key)]

@@ -13,7 +13,7 @@ from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     """Of members that wait for each other: the tasks (user code that a library called), if the others are clients that
-    called a library; empty if a task waits for a held lock or for room.
+    called a library; empty if a task waits for a held lock, for room, or in a barrier.
     """
     among = stuck.among
     tasks = [key for key in among if stuck.job.shape(key).runs or _is_servant(stuck, key)]
@@ -22,7 +22,10 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     if not in_circle or not tasks or not clients:
         return []
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
-    told = any(edge.holder_known or waits_for_room(stuck, key) for key, edge in needs.items())
+    told = any(
+        edge.holder_known or waits_for_room(stuck, key) or in_barrier(stuck.job.stacks.get(key))
+        for key, edge in needs.items()
+    )
     return [] if told or "put" in client_calls(stuck).values() else tasks
 
 

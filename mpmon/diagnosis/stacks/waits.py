@@ -62,7 +62,8 @@ SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
 
 SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", *SIGNAL_CALLS})
-_POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
+EPOLL_CALLS = frozenset({"epoll_wait", "epoll_pwait", "epoll_pwait2"})
+_POLLS = EPOLL_CALLS | {"poll", "ppoll", "select", "pselect6"}
 _FILE_CALLS = frozenset(
     {"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"}
 )
