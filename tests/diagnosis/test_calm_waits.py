@@ -114,6 +114,15 @@ def test_a_child_that_waits_for_its_interval_timer(signals: tuple[int, ...], *, 
     assert (seen(lambda _: (*main, *child)).verdict is Verdict.HUNG) is hangs
 
 
+@pytest.mark.parametrize(("limit_s", "hangs"), [(25.0, False), (4000.0, True)])
+def test_a_child_that_waits_for_a_signal_with_a_time_limit_sleeps(limit_s: float, *, hangs: bool) -> None:
+    joins = "multiprocessing/popen_fork.py:40 wait", "multiprocessing/process.py:149 join", "job.py:20 <module>"
+    waits = blocked("rt_sigtimedwait", pid=CHILD, ran_at=START - 10, timeout_s=limit_s)
+    child = process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:3 beacon", pid=CHILD), waits
+    main = process(), thread(), stack("main", *joins), blocked("wait4", f"process:{CHILD}", ran_at=0.0)
+    assert (seen(lambda _: (*main, *child)).verdict is Verdict.HUNG) is hangs
+
+
 def test_an_event_that_a_handler_may_set_while_children_work() -> None:
     found = seen(lambda at: (*waits_for_signal(*IN_EVENT), *sleeper(CHILD, at, at + 1)))
     assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is waiting for a signal at job.py:40")

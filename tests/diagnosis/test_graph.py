@@ -101,6 +101,21 @@ def test_one_who_waits_for_a_sleeper_will_not() -> None:
     assert found.path == (key(1), key(2))
 
 
+def test_of_several_that_stand_still_the_one_that_is_needed_comes_first() -> None:
+    """3 must act for 4; that 2 might do something for 1 is only assumed."""
+    found = closed(waits(1, 2, 4), leaf(2), leaf(3), waits(4, 3, every=True))
+    assert found is not None
+    assert found.root_blockers == (key(3),)
+
+
+@pytest.mark.parametrize(("every", "blocker"), [(False, 2), (True, 3)])
+def test_a_bystander_is_to_blame_only_if_it_is_needed(blocker: int, *, every: bool) -> None:
+    beside = Node(key(3), Status.LEAF, bystander=True)
+    found = closed(waits(1, 2, 3, every=False), waits(2, 3, every=True) if every else leaf(2), beside)
+    assert found is not None
+    assert found.root_blockers == (key(blocker),)
+
+
 def test_one_who_waits_for_somebody_of_whom_nothing_is_known_rests_on_that() -> None:
     table = {
         node.key: node
