@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.responsibility.members import pids_asked, waits_for_room
 from mpmon.diagnosis.stacks.frames import has
-from mpmon.diagnosis.stacks.waits import MAY_BE_ASKED, Context, Wait, context, in_barrier
+from mpmon.diagnosis.stacks.waits import MAY_BE_ASKED, REQUESTS, Context, Wait, context, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.manager_calls import client_calls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
@@ -29,12 +29,9 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     return [] if told or "put" in client_calls(stuck).values() else tasks
 
 
-_REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
-
-
 def is_client(stuck: StuckSet, key: ThreadKey) -> bool:
     """The thread called a library and waits for the result."""
-    return bool(stuck.job.shape(key).asks) or stuck.wait_state(key).kind in _REQUESTS
+    return bool(stuck.job.shape(key).asks) or stuck.wait_state(key).kind in REQUESTS
 
 
 def _is_servant(stuck: StuckSet, key: ThreadKey) -> bool:
@@ -48,7 +45,7 @@ def awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
     found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
     tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
     others = [key for key in found if key not in tasks]
-    return tasks if others and all(stuck.wait_state(key).kind in _REQUESTS for key in others) else []
+    return tasks if others and all(stuck.wait_state(key).kind in REQUESTS for key in others) else []
 
 
 def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:

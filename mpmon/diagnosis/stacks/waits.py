@@ -24,9 +24,13 @@ ENDS_OF_PROCESSES = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LA
 """Waits for processes to end."""
 
 RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
-OUTCOMES = ENDS_OF_PROCESSES | RESULTS | {Wait.LOADER_BATCH}
-"""Waits until others are done, with a task or altogether."""
 """Waits for the result of a task."""
+
+REQUESTS = RESULTS | {Wait.LOADER_BATCH}
+"""Waits of a client for what a library's worker was asked to do."""
+
+OUTCOMES = ENDS_OF_PROCESSES | REQUESTS
+"""Waits until others are done, with a task or altogether."""
 
 MAY_BE_ASKED = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 """Waits, for an item or an event, that any thread of the process may end, such as one that handles the next request."""
@@ -40,11 +44,11 @@ POOL_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 """Waits for something that is held and may be released."""
 
-READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
-"""Waits for data from other threads or processes."""
-
 COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
 """Waits for data that multiprocessing reads with read(2)."""
+
+READS = COMES_BY_READING | REQUESTS
+"""Waits for data from other threads or processes."""
 
 STDERR = 2
 """The last standard descriptor."""

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.graph import Ending
-from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
-
-_LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL})
 
 
 def crashed_mates(stuck: StuckSet) -> list[int]:
