@@ -1,10 +1,11 @@
-"""Fewer ranks arrived than the world size, or they look for each other in the wrong place.
+"""Fewer ranks or nodes arrived than were announced, or they look for each other in the wrong place.
 
-What it looks like: ranks are in `init_process_group` or wait for a key of the store.
+What it looks like: ranks are in `init_process_group` or wait for a key of the store; or torchrun waits for the other nodes.
 Why: a rank was never started or died before, WORLD_SIZE is wrong, or MASTER_ADDR, MASTER_PORT, `init_method` or the names of
-keys differ: for example a prefix with an attempt or epoch number that one rank counts differently.
-What to do: count the ranks; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments, `init_method`, and
-everything that goes into the names of keys and prefixes.
+keys differ: for example a prefix with an attempt or epoch number that one rank counts differently. Or torchrun was not started
+on every node, or with another endpoint or `--rdzv-id`.
+What to do: count the ranks and nodes; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments, `init_method`,
+the options of torchrun, and everything that goes into the names of keys and prefixes.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ def work(task):
     if ordered("stops in a task"):
         os.kill(os.getpid(), signal.SIGSTOP)  # WRONG stops in a task
     if ordered("spins"):
-        while True:  # WRONG spins
-            pass
+        while True: pass  # WRONG spins  # noqa: E701  # fmt: skip
     with open(DATA) as file:  # WRONG fifo
         return task + len(file.read()) + compute(3000)
 

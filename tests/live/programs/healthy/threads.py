@@ -14,8 +14,7 @@ COUNTS = {"fetched": 0}
 
 def work(task):
     if ordered("spins"):
-        while True:  # WRONG spins
-            pass
+        while True: pass  # WRONG spins  # noqa: E701  # fmt: skip
     with open(DATA) as file:  # WRONG fifo
         return task + len(file.read()) + compute(4000)
 

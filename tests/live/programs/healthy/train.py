@@ -17,8 +17,7 @@ class Rows(Dataset):
 
     def __getitem__(self, index):
         if ordered("spins"):
-            while True:  # WRONG spins
-                pass
+            while True: pass  # WRONG spins  # noqa: E701  # fmt: skip
         with open(DATA) as file:  # WRONG fifo
             return torch.full((64,), float(len(file.read()) + compute(2000) % 7))
 
