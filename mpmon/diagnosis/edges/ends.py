@@ -31,14 +31,19 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     for name, number in zip(named, numbers, strict=True):
         targets += exits(job, children if name == "any" else [] if number is None else [number])
+    watched = [] if targets else _sentinels(job, key, children)
     if not targets:
-        targets = _without_idle(job, list(exits(job, _sentinels(job, key, children) or children)))
+        targets = _without_idle(job, list(exits(job, watched or children)))
     if not targets:
         return _no_children(job, key)
     names = ", ".join(_name(job, target) for target in targets[:4])
     every = len(targets) > 1
     return WaitEdge(
-        tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), of_end=True, words=f"{names} to exit"
+        tuple(targets),
+        every=every,
+        basis=Basis.KERNEL.when(bool(named or watched)),
+        of_end=True,
+        words=f"{names} to exit",
     )
 
 
