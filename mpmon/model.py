@@ -480,9 +480,7 @@ class Stack(Row, frozen=True, kw_only=True):
     may bring something in from outside.
     """
     only_sleeps: bool = False
-    """Its loop is never left, and does nothing but sleep, count and log, so it does nothing for others. With `tests`, or of a
-    long sleep.
-    """
+    """With `tests`: its loop is never left, and does nothing but sleep, count and log, so it does nothing for others."""
     only_looks: bool = False
     """With `tests`: its loop ends once something is there, and until then does nothing but look for it, sleep, count and log."""
     turning: tuple[int, ...] = ()

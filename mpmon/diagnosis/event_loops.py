@@ -76,7 +76,7 @@ class EventLoops:
         """The objects an event loop watches besides its own wake-up socket, if each leads only to processes of the job, or
         signals the end of one; else none.
         """
-        items = self.watched(key)
+        items = self._watched(key)
         return items if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
     def held_up(self, key: ThreadKey) -> tuple[Task, ...]:
@@ -91,7 +91,7 @@ class EventLoops:
         """The connections an event loop watches, besides a socket that accepts more, if each leads only to processes of the job;
         else none.
         """
-        items = [item for item in self.watched(key) or () if not item.listens]
+        items = [item for item in self._watched(key) or () if not item.listens]
         return tuple(items) if items and all(self._is_among_us(item, key[0]) for item in items) else ()
 
     def _is_connected(self, key: ThreadKey) -> bool:
@@ -101,9 +101,9 @@ class EventLoops:
         blocked = self._job.blocked.get(key)
         if blocked is None:
             return True
-        return len(blocked.waits_on) > 1 and (self.watched(key) != () or bool(self._job.natives(key[0])))
+        return len(blocked.waits_on) > 1 and (self._watched(key) != () or bool(self._job.natives(key[0])))
 
-    def watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
+    def _watched(self, key: ThreadKey) -> tuple[KernelObject, ...] | None:
         """The objects an event loop watches, without those that only its own process has; `None` if not all are known."""
         blocked = self._job.blocked.get(key)
         if blocked is None or not all(name in self._job.objects for name in blocked.waits_on):

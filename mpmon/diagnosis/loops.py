@@ -160,7 +160,8 @@ def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> boo
 def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, alone: bool) -> bool:
     """A task or event outside `left` may end the wait."""
     if row.waits == PROCESS:
-        return False
+        # One that sleeps with a connection at hand may be a slow reader of what the child writes.
+        return any(_could_send(sleeper) for sleeper in sleepers)
     if row.waits in CONNECTIONS:
         return row.callbacks != 0 or any(_could_send(sleeper) for sleeper in sleepers)
     if row.waits in ENDS_OF_TASKS:

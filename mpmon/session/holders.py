@@ -190,14 +190,13 @@ def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -
     """Note the loops in which threads repeatedly sleep, or wait with a time limit: each place is read once, and noted
     in every look.
     """
-    looked = ((pid, looks[pid]) for pid in renewed)
-    asked = {pid: places for pid, look in looked if (places := {**look.sleeps(), **look.naps(known), **look.asks()})}
+    if len(known) > MOST_LOOPS:
+        known.clear()
+    asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(known), **looks[pid].asks()})}
     new = {
         pid: places for pid, rows in asked.items()
         if (places := tuple(dict.fromkeys(place for row in rows.values() for place in row if (pid, *place) not in known)))
     }  # fmt: skip
-    if len(known) > MOST_LOOPS:
-        known.clear()
     if new:
         from mpmon.probes.loops import loops_around
 

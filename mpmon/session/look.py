@@ -210,14 +210,6 @@ class Look:
             if tid in self.polling or any((self.pid, *place) in known for place in places)
         }  # fmt: skip
 
-    def sleeps(self) -> dict[int, tuple[tuple[str, int], ...]]:
-        """The same of each thread that its own code has put to sleep for long."""
-        asleep = {row.tid for row in self.blocked if self._is_long_sleep(row)}
-        return {row.tid: _places(row.frames) for row in self.stacks or () if row.tid in asleep and _is_own(row)}
-
-    def _is_long_sleep(self, row: Blocked) -> bool:
-        return row.tid not in self.polling and is_sleep(row) and (pause_s(row) or 0.0) > RETRY_S
-
     def asks(self) -> dict[int, tuple[tuple[str, int], ...]]:
         """The same of each thread whose own code waits with a short time limit, not for the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)}
@@ -225,13 +217,11 @@ class Look:
         return {tid: _places(frames[:1]) for tid, frames in rows if frames}
 
     def note_loops(self, loops: Mapping[int, Loop]) -> None:
-        """Note, by thread, what loops around naps test, and what loops around short waits compare with a limit; of a long
-        sleep, only whether its loop does anything else.
-        """
+        """Note, by thread, what loops around naps test, and what loops around short waits compare with a limit."""
         if loops:
-            asleep = {row.tid: self._is_long_sleep(row) for row in self.blocked if is_sleep(row)}
+            asleep = {row.tid for row in self.blocked if is_sleep(row)}
             self.stacks = tuple(
-                _with_loop(row, loops[row.tid], asleep.get(row.tid)) if row.tid in loops else row
+                _with_loop(row, loops[row.tid], asleep=row.tid in asleep) if row.tid in loops else row
                 for row in self.stacks or ()
             )
 
@@ -294,11 +284,9 @@ def _places(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
     return tuple((frame.file, frame.line) for frame in own) or ((frames[0].file, frames[0].line),)
 
 
-def _with_loop(stack: Stack, loop: Loop, is_long: bool | None) -> Stack:  # noqa: FBT001  `None` if it is no sleep
-    """A nap is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
-    if is_long:
-        return msgspec.structs.replace(stack, only_sleeps=loop.only_sleeps)
-    if is_long is not None:
+def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
+    """A sleep is explained by what its loop tests; a timed wait explains itself, except when its loop gives up."""
+    if asleep:
         return msgspec.structs.replace(
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
             limits=loop.limits,

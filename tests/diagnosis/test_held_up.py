@@ -92,37 +92,3 @@ def test_a_server_that_may_still_answer(tasks: tuple[Task, ...]) -> None:
 
 def test_somebody_else_may_send_something() -> None:
     assert said(task("request", "event", BODY, HANDLER), outsider=True).verdict is not Verdict.HUNG
-
-
-CHILD = 4111
-
-
-def loop_beside_child(*, reads: bool) -> Diagnosis:
-    """Of a loop whose tasks are not known, which hears of the end of a child and wakes up every second; the child writes into a
-    pipe that the loop watches, if it `reads`.
-    """
-    watched_by_it = ("socket:1", "process:4111", "pipe:20") if reads else ("socket:1", "process:4111")
-    loop = (f"{PACKAGES}/trio/_core/_run.py:2535 run", "job.py:44 <module>")
-    child = (
-        process(CHILD, parent=ROOT), thread(CHILD), stack("main", "convert.py:5 <module>", pid=CHILD),
-        blocked("write", "pipe:20", pid=CHILD, writes=True, ran_at=START - 60),
-        kernel_object("socket:1", peer="socket:2"), holds(ROOT, "socket:1"), holds(ROOT, "socket:2"),
-        kernel_object("process:4111"), kernel_object("pipe:20", fill=65536, capacity=65536),
-        holds(ROOT, "pipe:20", writes=False), holds(CHILD, "pipe:20", reads=False),
-    )  # fmt: skip
-    return diagnosed([
-        snapshot(
-            process(), thread(slices=second), stack("main", *loop, at=second),
-            blocked("epoll_wait", *watched_by_it, ran_at=START + second - 0.5, timeout_s=1.0), *child, at=float(second),
-        )
-        for second in range(20)
-    ])  # fmt: skip
-
-
-def test_a_loop_that_only_awaits_the_end_of_a_child_whose_output_it_does_not_read() -> None:
-    found = loop_beside_child(reads=False).findings[0]
-    assert (found.cause, [suspect.pid for suspect in found.suspects]) == ("pipe-full", [ROOT])
-
-
-def test_a_loop_that_watches_the_output_is_about_to_read_it() -> None:
-    assert loop_beside_child(reads=True).verdict is not Verdict.HUNG

@@ -90,10 +90,8 @@ def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for the writer to end or for something else from it, or from others that in turn wait for the writer."""
     if key not in stuck.closed.members or _writes(stuck, key):
         return False
-    edge = stuck.graph.node(key).edge
     # An idle event loop cannot be watching the pipe, which has data to read.
-    others = ENDS_OF_PROCESSES | READS | {Wait.SOCKET, Wait.EVENT_LOOP}
-    return stuck.wait_state(key).kind in others or (edge is not None and edge.of_end)
+    return stuck.wait_state(key).kind in ENDS_OF_PROCESSES | READS | {Wait.SOCKET, Wait.EVENT_LOOP}
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:

@@ -44,13 +44,20 @@ def crashed(job: JobState, pid: int) -> list[Exited]:
 
 
 def crashed_relatives(job: JobState, pid: int) -> list[int]:
-    """Those of them that were not asked to end, by SIGTERM or SIGINT."""
-    return [gone.pid for gone in crashed(job, pid) if (gone.status or 0) & 0x7F not in _TOLD]
+    """The same without those that were asked to end, by SIGTERM or SIGINT."""
+    return [gone.pid for gone in _not_told(job, pid)]
 
 
 def killed_relatives(job: JobState, pid: int) -> list[int]:
     """Those of these that were killed by a signal."""
-    return [gone.pid for gone in crashed(job, pid) if (gone.status or 0) & 0x7F not in (0, *_TOLD)]
+    return [gone.pid for gone in _not_told(job, pid) if (gone.status or 0) & 0x7F]
+
+
+def _not_told(job: JobState, pid: int) -> list[Exited]:
+    for rows in (dead_relatives(job, pid, certain=False), remembered_dead(job, pid)):
+        if found := [gone for gone in rows if gone.status and gone.status & 0x7F not in _TOLD]:
+            return found
+    return []
 
 
 def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:

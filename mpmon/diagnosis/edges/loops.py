@@ -38,7 +38,7 @@ def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     tasks = job.of(EventLoops).stuck(key)
     if not tasks:
-        return _held_up(job, key) or _leaves_children_unread(job, key)
+        return _held_up(job, key)
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
     more = f" and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
@@ -85,29 +85,6 @@ def _held_up(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words=words,
         evidence=f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}",
     )
-
-
-def _leaves_children_unread(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A loop that watches nothing but the ends of children, all of which wait for room in pipes that only its process reads:
-    whatever its timers do, it will not hear of an end as long as it does not read.
-    """
-    in_loop = job.wait_state(key).kind in (Wait.EVENT_LOOP, Wait.POLL)
-    watched = job.of(EventLoops).watched(key) if in_loop else ()
-    if not watched or job.others_at_work(key) or not all(item.kind == "process" for item in watched):
-        return None
-    ids = {item.id for item in watched}
-    children = [(pid, pid) for pid in job.children.get(key[0], ()) if f"process:{pid}" in ids]
-    if len(children) < len(ids) or not all(_writes_to(job, child, key[0]) for child in children):
-        return None
-    words = f"the end of {job.names(children)}"
-    return WaitEdge(tuple(children), basis=Basis.KERNEL, of_end=True, polled=True, words=words)
-
-
-def _writes_to(job: JobState, key: ThreadKey, reader: int) -> bool:
-    """The thread waits for room in a pipe that only this process reads."""
-    waits = job.wait_state(key).kind is Wait.PIPE_WRITE
-    readers = [row.pid for item in job.waits_on(key) for row in job.holders.get(item.id, ()) if row.reads]
-    return waits and set(readers) == {reader}
 
 
 def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -24,26 +24,27 @@ def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     others = [other for other in job.threads(key[0]) if other != key]
     items = [item for other in others if job.wait_state(other).idle for item in job.waits_on(other) if item.peer]
     named = {other: client_of(job, other) for other in others}
-    # Whoever waits for the same lock does not have it.
-    lock = job.wanted_lock(key)
-    waiting = {client_of(job, key), *(pid for other, pid in named.items() if lock and job.wanted_lock(other) == lock)}
+    own, several = client_of(job, key), _by_several_threads(job, key[0])
     busy = [other for other in others if not job.wait_state(other).idle and named[other] is None]
     asking = [client for item in items for client in servers(job, item, key) if client[0] != key[0]]
-    asking += [(pid, pid) for pid in named.values() if pid is not None and pid not in waiting]
+    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != own]
     connected = _connected(job, key[0])
-    strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected | waiting]
-    beside = [other for pid in _by_several_threads(job, key[0]) for other in _own_threads(job, pid, key[0])]
+    strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected and pid != own]
+    beside = [other for pid in several for other in _own_threads(job, pid, key[0])]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers, *beside)))
-    if len(waiting) > 1:
-        # It is a lock, which is seldom held by who waits for the end of another process.
-        working = [target for target in targets if job.wait_state(target).kind not in ENDS_OF_PROCESSES]
-        targets = tuple(working) or targets
+    lock = job.wanted_lock(key)
+    # Who waits for the same lock does not have it; another thread of the same process may.
+    rivals = {pid for other, pid in named.items() if lock and job.wanted_lock(other) == lock} - {None, *several}
+    if rivals:
+        # A lock is seldom held by who waits for the end of another process.
+        others = [target for target in targets if target[0] not in rivals]
+        working = [target for target in others if job.wait_state(target).kind not in ENDS_OF_PROCESSES]
+        targets = tuple(working or others) or targets
     if edge := _lost_lock(job, key, targets):
         return edge
     if not targets:
         # An exited process may still hold a lock of the manager, or owe an item.
-        asks = client_of(job, key)
-        lonely = NoReleaser("the manager has no other client", (key[0] if asks is None else asks,))
+        lonely = NoReleaser("the manager has no other client", (key[0] if own is None else own,))
         return WaitEdge(tuple(lost_relatives(job, key[0], certain=True)) or (lonely,), words=words)
     pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
     evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""

@@ -8,7 +8,7 @@ from mpmon.diagnosis.edges.connections import askers, at_limit, connection_words
 from mpmon.diagnosis.edges.dead import crashed, lost_relatives
 from mpmon.diagnosis.edges.heirs import told
 from mpmon.diagnosis.edges.items import asked, keeps_items, queues
-from mpmon.diagnosis.edges.other_ends import never_acts, other_ends
+from mpmon.diagnosis.edges.other_ends import other_ends
 from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -35,7 +35,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
     writes = bool((row := job.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
-    ends = {end: None for end in ends if not (isinstance(end, tuple) and never_acts(job, end))} or ends
+    ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
     words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
@@ -158,7 +158,7 @@ def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], 
 
 def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: str, *, writes: bool) -> WaitEdge | None:
     """For ends of which none ever acts."""
-    if not ends or not all(never_acts(job, end) for end in ends):
+    if not ends or not all(_never_acts(job, end) for end in ends):
         return None
     pids = tuple(dict.fromkeys(pid for pid, _ in ends))
     names = several([f"{job.full_name(pid)}" for pid in pids])
@@ -166,6 +166,13 @@ def _nobody_serves(job: JobState, ends: list[ThreadKey], words: str, evidence: s
     return WaitEdge(
         (NoReleaser(why, pids, Absent.THREAD_ENDED),), of_room=writes, words=words, evidence=evidence or why
     )
+
+
+def _never_acts(job: JobState, key: ThreadKey) -> bool:
+    """The thread sleeps for ever, and so do all others of its process that do anything."""
+    if not job.only_sleeps(key):
+        return False
+    return all(job.only_sleeps(other) for other in (*job.others_at_work(key), *job.natives_at_work(key[0])))
 
 
 def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:

@@ -84,8 +84,8 @@ def _stands_beside(job: JobState, found: Node) -> bool:
     """
     key = found.key
     if found.status is Status.LEAF:
-        beats = key[0] != key[1] and job.tests(key) == () and job.motion(key) is Motion.POLLING
-        return beats or job.only_sleeps(key)
+        beats = job.only_sleeps(key) or (key[0] != key[1] and job.tests(key) == ())
+        return beats and job.motion(key) is Motion.POLLING
     return found.edge is not None and any(item.listens for item in job.waits_on(key))
 
 

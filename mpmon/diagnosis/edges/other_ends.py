@@ -100,10 +100,3 @@ def acting_thread(job: JobState, pid: int) -> ThreadKey:
         if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and is_feeder(stack):
             return other
     return pid, pid
-
-
-def never_acts(job: JobState, key: ThreadKey) -> bool:
-    """The thread sleeps for ever, and so do all others of its process that do anything."""
-    if not job.only_sleeps(key):
-        return False
-    return all(job.only_sleeps(other) for other in (*job.others_at_work(key), *job.natives_at_work(key[0])))

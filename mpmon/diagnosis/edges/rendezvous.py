@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
 from mpmon.diagnosis.edges.ranks import with_rank_that_ended
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
@@ -18,7 +21,8 @@ from mpmon.numerals import numeral
 def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Observed ranks that are not in the rendezvous; else ranks that were never started; of a launcher, those of other nodes."""
     if job.role(key[0]).kind == "launcher":
-        return WaitEdge((External("the launchers of the other nodes"),), words="the other nodes to join")
+        others = External("the launchers of the other nodes", moves=_may_be_enough(job.processes[key[0]].cmdline or ()))
+        return WaitEdge((others,), words="the other nodes to join")
     ranks = job.ranks
     if dead := dead_ranks(job, key[0], job.world.size, len(ranks)):
         return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")
@@ -52,6 +56,12 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # All are there: the last one to come may still end it.
     others = ((pid, pid) for pid in ranks if pid != key[0] and _meet(job, key[0], pid))
     return WaitEdge((External("the store, or ranks on other machines"), *others), words="the other ranks to arrive")
+
+
+def _may_be_enough(cmdline: Sequence[str]) -> bool:
+    """A launcher of `--nnodes=MIN:MAX` has perhaps enough nodes already, and soon begins without the others."""
+    told = " ".join(cmdline)
+    return re.search(r"--nnodes[= ]\d+:\d+", told) is not None
 
 
 def _who_starts_ranks(job: JobState, key: ThreadKey) -> tuple[int, ...]:

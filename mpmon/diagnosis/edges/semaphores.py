@@ -8,7 +8,7 @@ import msgspec
 
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.messages import message
-from mpmon.diagnosis.edges.other_ends import acting_thread, never_acts
+from mpmon.diagnosis.edges.other_ends import acting_thread
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.ipc.queues import is_feeder
@@ -183,7 +183,7 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         users = (
             [pid for pid in users if not _is_in_barrier(job, pid, item)] if in_barrier(job.stacks.get(key)) else users
         )
-        users = [pid for pid in users if not (_only_sends(job, pid) or never_acts(job, (pid, pid)))] or users
+        users = [pid for pid in users if not _only_sends(job, pid)] or users
     elif kind is Wait.LOCK and uses:
         return _permits(job, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
     # Only a thread that takes items makes room in a queue, and no feeder thread of a queue sets an event.

@@ -29,14 +29,23 @@ def match(stuck: StuckSet) -> Match | None:
         f"{'ranks wait' if len(others) > 1 else 'rank waits'} for it in {words}",
         evidence=(
             *(lag.words for lag in lags), f"{stuck.role()} is the only one outside {words}",
-            *([stuck.burning()] if spins else ()), *stuck.edge_evidence(),
+            *([stuck.burning()] if spins else ()), *_in_kernel(stuck), *stuck.edge_evidence(),
         ),
         advice=(
+            *(("Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",) if stuck.outside else ()),
             f"Look{stuck.at() or ' at the line'} of {stuck.role()}; the others wait as expected.",
             "init_process_group(timeout=…) turns such a wait into an error; bound the work the rank does meanwhile.",
         ),
         certainty=_certainty(stuck, proved=any(lag.exact for lag in lags)), tells_of=frozenset(others),
     )  # fmt: skip
+
+
+def _in_kernel(stuck: StuckSet) -> tuple[str, ...]:
+    """What the kernel says of a wait for somebody outside of the job."""
+    blocked = stuck.blocked() if stuck.outside else None
+    if blocked is None:
+        return ()
+    return (f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",)
 
 
 def _certainty(stuck: StuckSet, *, proved: bool) -> Certainty:

@@ -52,8 +52,11 @@ LEAVES_OF = (b"_io.", b"datetime.", b"re.", b"_socket.", b"decimal.")
 SENDS = 0
 """An address that stands for anything that sends to others; no object has it."""
 
-SENDERS, SENDERS_END, SENDERS_OF = frozenset({b"StreamWriter"}), (b"Transport", b"Protocol"), (b"_io.", b"_socket.")
-"""Types in asyncio that send; name endings of others there; name prefixes of such types outside asyncio."""
+SENDERS, SENDERS_END = frozenset({b"StreamWriter", b"StreamReader", b"Process"}), (b"Transport", b"Protocol")
+"""Types in asyncio that send, or by reading let others send; name endings of others there."""
+
+SENDERS_OF = (b"_io.", b"_socket.")
+"""Name prefixes of such types outside asyncio."""
 
 CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 SETS = frozenset({b"set", b"frozenset"})

@@ -91,7 +91,11 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
         return Split(Differs.NAME, named, groups, name, tuple(keys))
     if found := with_another_root(keys, stuck.job):
         return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    odd, waiting = astray([*keys, *_behind(stuck, keys)], stuck.job)
+    odd, waiting = astray(keys, stuck.job)
+    if len(odd) > 1:
+        # On a tie, those that wait for one of them, and for whom none of them waits, tell which.
+        told = astray([*keys, *_behind(stuck, keys)], stuck.job)
+        odd, waiting = told if set(told[0]) < set(odd) else (odd, waiting)
     if odd:
         return Split(Differs.GROUP, tuple(odd), groups, others=tuple(waiting))
     if found := differing(keys, stuck.job):
@@ -109,7 +113,7 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
 
 
 def _behind(stuck: StuckSet, keys: list[ThreadKey]) -> list[ThreadKey]:
-    """Other ranks of the job in the same operation: they may wait for one of these, and none of these for them."""
+    """Other ranks of the job in the same operation."""
     operation = stuck.wait_state(keys[0]).operation
     mains = ((pid, pid) for pid in stuck.job.ranks if (pid, pid) not in keys)
     waits = ((key, stuck.wait_state(key)) for key in mains)
