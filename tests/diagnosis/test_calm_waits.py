@@ -10,8 +10,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from mpmon.diagnosis import Memo
+from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import BY_CLOCK, NOT_PYTHON, Exit, KernelObject, Process, Row, Unknown
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.model import BY_CLOCK, NOT_PYTHON, Exit, KernelObject, KnownChild, Process, Row, Unknown
 from tests.builders import (
     PACKAGES,
     ROOT,
@@ -19,6 +22,7 @@ from tests.builders import (
     blocked,
     diagnosed,
     frame,
+    history,
     holds,
     kernel_object,
     process,
@@ -92,6 +96,12 @@ def test_whoever_polls_beside_one_that_crashed_waits_for_that() -> None:
 def test_one_that_is_done_or_was_told_to_end_is_not_to_blame(code: int) -> None:
     found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at), zombie(code)))
     assert (found.findings[0].cause, suspects(found)) == ("main-stuck", [ROOT])
+
+
+def test_one_that_was_told_to_end_does_not_hide_one_that_crashed_and_was_reaped() -> None:
+    crashed = KnownChild(pid=ROOT, child=4123, returncode=3, name="Process-1")
+    now = history(snapshot(process(), process(CHILD, parent=ROOT), zombie(signal.SIGTERM), crashed))
+    assert crashed_relatives(JobState(now, now.snapshot, Memo()), CHILD) == [4123]
 
 
 # Signals

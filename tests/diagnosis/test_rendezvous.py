@@ -47,17 +47,27 @@ def test_ranks_that_wait_for_each_other_are_one_finding() -> None:
     assert [waiter.role for waiter in found.findings[0].waiters] == ["launcher"]
 
 
-def test_a_launcher_waits_for_those_of_the_other_nodes() -> None:
+def launcher_of(*options: str) -> Diagnosis:
+    """Of a launcher that waits for those of other nodes."""
     agent = "torch/distributed/elastic/agent/server/api.py:500 _rendezvous"
     gathers = "torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1162 next_rendezvous"
-    found = said(
-        process(cmdline=("python", "torchrun", "--nnodes", "2", "--rdzv-endpoint=head:29500", "train.py")),
+    return said(
+        process(cmdline=("python", "torchrun", *options, "train.py")),
         stack("main", gathers, agent, "torch/distributed/run.py:918 main"),
         blocked("clock_nanosleep", ran_at=START - 60),
-    ).findings[0]
+    )
+
+
+def test_a_launcher_waits_for_those_of_the_other_nodes() -> None:
+    found = launcher_of("--nnodes", "2", "--rdzv-endpoint=head:29500").findings[0]
     assert (found.cause, found.certainty) == ("rendezvous", Certainty.LIKELY)
     assert found.summary == "launcher waits in the rendezvous of its nodes: no sign of the launchers of the other nodes"
     assert found.evidence == ("launcher (pid 4100): --nnodes 2 --rdzv-endpoint=head:29500",)
+
+
+@pytest.mark.parametrize("options", [("--nnodes", "1:2"), ("--nnodes=1:2",)])
+def test_a_launcher_that_may_have_enough_nodes_soon_begins_without_the_others(options: tuple[str, ...]) -> None:
+    assert launcher_of(*options).verdict is not Verdict.HUNG
 
 
 def spawned(pid: int, *frames: str, number: int | None = None) -> tuple[Row, ...]:

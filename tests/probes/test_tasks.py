@@ -127,7 +127,7 @@ def test_what_sleeping_tasks_lead_to(version: str) -> None:
     }  # fmt: skip
     assert found["anything"] is None
     sends = {name for name, row in rows.items() if SENDS_TO_OTHERS in (row.reaches or ())}
-    assert sends == {"publishes", "logs"}
+    assert sends == {"publishes", "reads", "logs"}
     # Of the timers: `print` leads to none of them.
     assert {(row.callbacks, row.handlers) for row in rows.values()} == {(4, 1)}
 
@@ -160,6 +160,9 @@ async def publishes(writer):
     while True:
         await asyncio.sleep(1000)
         writer.write(b"tick")
+async def reads(reader):
+    async for line in reader:
+        await asyncio.sleep(1000)
 async def logs(file):
     while True:
         await asyncio.sleep(1000)
@@ -173,9 +176,10 @@ async def waiter(queue):
 async def main():
     global QUEUE
     QUEUE = asyncio.Queue()
-    _, writer = await asyncio.open_connection(sock=socket.socketpair()[0])
+    reader, writer = await asyncio.open_connection(sock=socket.socketpair()[0])
+    reader.feed_data(bytes([10]))
     for name, work in {
-        "publishes": publishes(writer), "logs": logs(sys.stderr),
+        "publishes": publishes(writer), "reads": reads(reader), "logs": logs(sys.stderr),
         "beats": beats(3), "puts": puts(QUEUE), "by_global": by_global(), "by_method": Worker(QUEUE).work(),
         "by_call": by_call(), "anything": anything(), "waiter": waiter(QUEUE),
     }.items():
