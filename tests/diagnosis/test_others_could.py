@@ -286,3 +286,54 @@ def test_one_that_reports_beside_a_queue_brings_no_item(
     found = diagnosed([snapshot(*rows, at=float(second)) for second, rows in enumerate(rounds)])
     assert (found.verdict is Verdict.HUNG) == hangs
     assert not hangs or [suspect.pid for suspect in found.findings[0].suspects] == [WRITER]
+
+
+# An event between processes
+
+EVENT, CHILD = "semaphore:00:2:0", 4130
+
+
+def awaits_event(*more: Row) -> Diagnosis:
+    """The main thread waits for an event between processes."""
+    waits = ("multiprocessing/synchronize.py:261 Condition.wait", "multiprocessing/synchronize.py:349 Event.wait")
+    main = (
+        process(), thread(), stack("main", *waits, "job.py:44 <module>"), blocked("futex", EVENT, ran_at=0.0),
+        kernel_object(EVENT, value=0), holds(ROOT, EVENT),
+    )  # fmt: skip
+    return watched(snapshot(*main, *more))
+
+
+def spawned(*frames: str) -> tuple[Row, ...]:
+    """A child of spawn that stands still in these calls, and does not have the event yet."""
+    outermost = (
+        "multiprocessing/spawn.py:132 _main",
+        "multiprocessing/spawn.py:122 spawn_main",
+        "lib/<string>:1 <module>",
+    )
+    return (
+        process(CHILD, parent=ROOT), thread(CHILD), stack("main", *frames, *outermost, pid=CHILD),
+        blocked("clock_nanosleep", pid=CHILD, ran_at=START, wakes_at=START + 60),
+    )  # fmt: skip
+
+
+def test_a_child_that_still_starts_may_set_an_event_that_it_does_not_have_yet() -> None:
+    assert awaits_event(*spawned("model.py:3 <module>")).verdict is not Verdict.HUNG
+
+
+def test_one_that_has_begun_without_it_will_not() -> None:
+    begun = spawned("job.py:20 work", "multiprocessing/process.py:314 BaseProcess._bootstrap")
+    assert awaits_event(*begun).findings[0].cause == "item-lost"
+
+
+def test_another_thread_of_a_process_that_has_the_event_may_set_it() -> None:
+    other = (
+        process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:60 watch", pid=CHILD), holds(CHILD, EVENT),
+        blocked("read", "pipe:9", pid=CHILD, ran_at=0.0), kernel_object("pipe:9"),
+        holds(CHILD, "pipe:9", writes=False), holds(ROOT, "pipe:9", reads=False),
+    )  # fmt: skip
+    timer = (
+        thread(CHILD, CHILD + 1), stack("Thread-1", "job.py:70 tick", pid=CHILD, tid=CHILD + 1),
+        blocked("clock_nanosleep", pid=CHILD, tid=CHILD + 1, ran_at=START, wakes_at=START + 60),
+    )  # fmt: skip
+    assert awaits_event(*other).verdict is Verdict.HUNG
+    assert awaits_event(*other, *timer).verdict is not Verdict.HUNG

@@ -189,7 +189,13 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
     # Only a thread that takes items makes room in a queue, and no feeder thread of a queue sets an event.
     of_user = kind in (Wait.QUEUE_PUT, Wait.PROCESS_EVENT)
     hands = {pid: (pid, pid) if of_user else acting_thread(job, pid) for pid in users if pid != key[0]}
-    targets = tuple(dict.fromkeys(_taker(job, pid, item) or hand for pid, hand in hands.items()))
+    # Any other thread of such a process may set it, or start one that will.
+    beside = (
+        [other for hand in hands.values() for other in job.others_at_work(hand)] if kind is Wait.PROCESS_EVENT else []
+    )
+    targets = tuple(dict.fromkeys((*(_taker(job, pid, item) or hand for pid, hand in hands.items()), *beside)))
+    if not targets and kind is Wait.PROCESS_EVENT and (starting := _starting(job, key[0])):
+        return WaitEdge(starting, of_sign=True, words=words)
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
@@ -207,6 +213,18 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         words=words,
         evidence=evidence,
     )
+
+
+def _starting(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
+    """Children started by spawn that have not yet got what they were given (multiprocessing/spawn.py)."""
+    stacks = ((child, job.stacks.get((child, child))) for child in job.children.get(pid, ()) if job.is_alive(child))
+    return tuple(
+        (child, child) for child, stack in stacks if stack and has(stack, *_SPAWNED) and not has(stack, *_BEGUN)
+    )
+
+
+_SPAWNED = ("multiprocessing/spawn.py", ("spawn_main", "_main"))
+_BEGUN = ("multiprocessing/process.py", ("_bootstrap",))
 
 
 def _only_sends(job: JobState, pid: int) -> bool:

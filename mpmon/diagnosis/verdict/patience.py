@@ -95,7 +95,8 @@ def _polls_while_others_stand(stuck: StuckSet) -> bool:
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
     """Seconds it takes to see a polling root blocker re-poll without result often enough."""
-    asks = stuck.root is not None and stuck.ending is Ending.LEAF and not stuck.wait_state().idle
+    alone = stuck.ending in (Ending.LEAF, Ending.NOBODY)
+    asks = stuck.root is not None and alone and not stuck.wait_state().idle
     polls = asks and stuck.motion() is Motion.POLLING
     return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
 
