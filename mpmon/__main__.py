@@ -35,10 +35,25 @@ def _again(swallowed: sys.UnraisableHookArgs) -> None:
     if issubclass(swallowed.exc_type, KeyboardInterrupt):
         import threading
 
-        # Not at once: this function is such a place too.
-        threading.Timer(0.01, _thread.interrupt_main).start()
+        threading.Thread(target=_interrupt, args=(_thread.get_ident(),), daemon=True).start()
     else:
         sys.__unraisablehook__(swallowed)
+
+
+def _interrupt(ident: int) -> None:
+    """Once this thread has left `_again`, which is such a place too, however long that takes on a busy machine."""
+    import time
+
+    while _is_in_hook(ident):
+        time.sleep(0.01)
+    _thread.interrupt_main()
+
+
+def _is_in_hook(ident: int) -> bool:
+    frame = sys._current_frames().get(ident)  # pyright: ignore[reportPrivateUsage]
+    while frame and frame.f_code is not _again.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _run(arguments: list[str]) -> int:
