@@ -13,6 +13,7 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.roles import PROCESS_FILE
 from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.stacks.waits import Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
@@ -224,7 +225,7 @@ def _starting(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
 
 
 _SPAWNED = ("multiprocessing/spawn.py", ("spawn_main", "_main"))
-_BEGUN = ("multiprocessing/process.py", ("_bootstrap",))
+_BEGUN = (PROCESS_FILE, ("_bootstrap",))
 
 
 def _only_sends(job: JobState, pid: int) -> bool:
