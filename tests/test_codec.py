@@ -15,7 +15,7 @@ from mpmon.rows import same_rows
 from tests.builders import process, snapshot, stack
 from tests.strategies import changed, rows, snapshots
 
-KINDS = [kind for kind in Row.__subclasses__() if kind.__module__ == "mpmon.model"]
+KINDS = [kind for kind in Row.__subclasses__() if kind.__module__.startswith("mpmon.model.")]
 
 
 def facts(row: Snapshot) -> dict[str, object]:
