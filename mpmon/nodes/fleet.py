@@ -10,21 +10,13 @@ Data from a node comes from another machine, and the job may have forged it. It 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import selectors
-import subprocess
 import threading
-import time
-from typing import IO
-
-import msgspec
 
 from mpmon import __version__
-from mpmon.codec import BadRecording, decode_round
-from mpmon.model import Figures
+from mpmon.codec import BadRecording
 from mpmon.nodes import wire
 from mpmon.nodes.members import CONNECT_S, LABEL, Node, NodeState, Running, State
+from mpmon.nodes.pipes import COMPLAINTS, END_S, Pipes
 from mpmon.nodes.transports import Carrier, Trouble, last_line
 from mpmon.spans import has
 
@@ -32,26 +24,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from mpmon.nodes.pipes import Ready
     from mpmon.nodes.transports import Transport
     from mpmon.probes.nccl_ras import Address
     from mpmon.spans import Spans
-
-CHUNK = 1 << 16
 
 ROUND_S = 60.0
 """Time limit for a sample, while its agent beats."""
 
 AGAIN_S = (2.0, 5.0, 10.0, 30.0)
 """Delays between the end of a carrier that once worked and its next start; the last one repeats."""
-
-END_S = 3.0
-"""Time limit for carriers to end by themselves."""
-
-KILL_S = 1.0
-"""The same once they were terminated."""
-
-MOST_SAID = 4096
-"""Bytes of error output kept per carrier, the last ones."""
 
 MOST_AT_ONCE = wire.MOST_PACKED * 2
 """Most bytes from a node between two messages to it: one answer and what accompanies it."""
@@ -79,7 +61,7 @@ class Fleet:
         self._running = [Running(carrier, [Node(name) for name in carrier.nodes]) for carrier in transport.carriers()]
         self._nodes = [node for running in self._running for node in running.nodes]
         self._by_key: dict[tuple[str, int], Node] = {}
-        self._selector = selectors.DefaultSelector()
+        self._pipes = Pipes()
         self._lock = threading.RLock()
         """Guards all of this. Enter the lock itself, not the condition: the condition's `__enter__` is Python code, and
         Ctrl-C after it has taken the lock but before the `with` begins would leave the lock taken, and the thread would
@@ -95,8 +77,6 @@ class Fleet:
         self._closing = False
         self._defect: Exception | None = None
         """The exception that ended the thread."""
-        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._pump, name="mpmon nodes", daemon=True)
 
     def __enter__(self) -> Fleet:
@@ -106,7 +86,7 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closing = True
-        self._wake()
+        self._pipes.wake()
         self._thread.join()
 
     # For the watching thread
@@ -186,7 +166,7 @@ class Fleet:
     def _pump(self) -> None:
         try:
             while not self._closing:
-                events = self._selector.select(wire.BEAT_S / 2)
+                events = self._pipes.wait(wire.BEAT_S / 2)
                 with self._lock:
                     self._take(events)
                     self._start_due()
@@ -198,34 +178,14 @@ class Fleet:
             self._closing = True
             self._end()
 
-    def _take(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
-        for key, _ in events:
-            if key.fd not in self._selector.get_map():  # ended by a previous event
-                continue
-            if key.fileobj == self._woken:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._woken, CHUNK)
-                continue
-            running, kind = key.data
-            if kind == "input":
-                self._send(running)
-                continue
-            chunk = _read(key.fd)
-            if chunk is None:
-                continue
-            if kind == "complaints":
-                running.said = (running.said + chunk)[-MOST_SAID:]
+    def _take(self, events: Ready) -> None:
+        for running, kind, chunk in self._pipes.take(events):
+            if kind == COMPLAINTS:
                 self._complained(running)
-            if not chunk:
-                self._selector.unregister(key.fileobj)
-                if kind == "output":
-                    self._ended(running)
-            elif kind == "output":
+            elif chunk:
                 self._hear(running, chunk)
-
-    def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wakes, b"\0")
+            else:
+                self._ended(running)
 
     # Carriers
 
@@ -249,20 +209,11 @@ class Fleet:
             if node.state is State.COMING:
                 node.heard_at = now
         try:
-            process = subprocess.Popen(
-                running.carrier.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                env=running.carrier.environment, start_new_session=True, cwd="/",
-            )  # fmt: skip
+            self._pipes.start(running)
         except OSError as problem:
             for node in running.nodes:
                 node.state = State.OUT
                 node.problem = Trouble(f"cannot be reached: {running.carrier.words[0]}: {problem.strerror}")
-            return
-        running.process = process
-        for stream, kind in _streams(process):
-            os.set_blocking(stream.fileno(), False)
-            if kind != "input":
-                self._selector.register(stream, selectors.EVENT_READ, (running, kind))
 
     def _silent(self, running: Running) -> None:
         """Handle a carrier without a message from its agents in time."""
@@ -280,7 +231,7 @@ class Fleet:
         process, running.process = running.process, None
         if process is None:
             return
-        status = self._close(process)
+        status = self._pipes.close(process)
         for node in running.nodes:
             if node.state not in (State.COMING, State.HERE, State.LOST):
                 self._still_out(running, node)
@@ -298,21 +249,6 @@ class Fleet:
         problem = self._transport.trouble(node.name, running.said_of(node))
         if node.awaited and problem:
             node.problem, node.awaited = problem, problem.awaited
-
-    def _close(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Read the last output and the exit status."""
-        for stream, kind in _streams(process):
-            with contextlib.suppress(KeyError, ValueError):
-                key = self._selector.unregister(stream)
-                while kind == "complaints" and (chunk := _read(key.fd)):
-                    running, _ = key.data
-                    running.said = (running.said + chunk)[-MOST_SAID:]
-            stream.close()
-        try:
-            return process.wait(KILL_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return None
 
     def _complained(self, running: Running) -> None:
         """Handle the end of one of many tasks, which its carrier reports only when all have ended."""
@@ -334,32 +270,9 @@ class Fleet:
         frames = b"".join(wire.frames(self._messages, message))
         for running in self._running:
             if running.process and running.spoke:
-                self._queue(running, frames)
+                self._pipes.send(running, frames)
             for node in running.nodes:
                 node.got = node.messages = 0
-
-    def _queue(self, running: Running, frames: bytes) -> None:
-        # A carrier that does not read is soon lost; messages to it are useless later.
-        if len(running.unsent) <= CHUNK:
-            running.unsent += frames
-        self._send(running)
-
-    def _send(self, running: Running) -> None:
-        stream = running.process.stdin if running.process else None
-        if stream is None or stream.closed:
-            return
-        try:
-            while running.unsent:
-                del running.unsent[: os.write(stream.fileno(), running.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:  # it has ended, as the end of its output will show
-            running.unsent.clear()
-        registered = stream in self._selector.get_map()
-        if running.unsent and not registered:
-            self._selector.register(stream, selectors.EVENT_WRITE, (running, "input"))
-        elif registered and not running.unsent:
-            self._selector.unregister(stream)
 
     def _keep_alive(self) -> None:
         now = self._now()
@@ -385,7 +298,7 @@ class Fleet:
             found = LABEL.match(line)
             node = running.of_label(int(found[1])) if found else None
             if node is None:
-                running.said = (running.said + line + b"\n")[-MOST_SAID:]
+                running.says(line + b"\n")
             elif found:
                 self._read(running, node, len(line), [line[found.end() :]])
 
@@ -422,7 +335,7 @@ class Fleet:
         elif isinstance(message, wire.RasAnswer):
             node.ras = message
         else:
-            self._see(node, message)
+            node.see(message)
 
     def _greeted(self, running: Running, node: Node, hello: wire.Hello) -> None:
         node.version = hello.version
@@ -444,7 +357,7 @@ class Fleet:
             self._by_key[key] = node
         for message in (self._alive(), self._watch) if self._watch else ():
             self._messages += 1
-            self._queue(running, b"".join(wire.frames(self._messages, message)))
+            self._pipes.send(running, b"".join(wire.frames(self._messages, message)))
 
     def _left(self, running: Running, node: Node, bye: wire.Bye) -> None:
         awaited = bye.exit_status == wire.NO_JOB
@@ -456,24 +369,6 @@ class Fleet:
         if not running.live and running.process:
             running.process.terminate()
 
-    def _see(self, node: Node, told: wire.Round) -> None:
-        if told.follows and told.follows != node.follows:
-            node.wants_whole = True
-            return
-        if bytes(told.snapshot) != bytes(wire.NOTHING):
-            node.snapshot = decode_round(bytes(told.snapshot), node.snapshot if told.follows else None)
-            node.facts = told.answers
-        if told.classes is not None:
-            node.classes = told.classes
-        if told.figures:
-            node.figures = read_figures(told, node.figures)
-        if told.rights is not None:
-            node.rights = told.rights
-        node.answers = node.follows = told.answers
-        node.wants_whole = False
-        if told.last:
-            node.state = State.ENDED
-
     # The end
 
     def _end(self) -> None:
@@ -484,57 +379,4 @@ class Fleet:
                 if process.stdin:
                     process.stdin.close()
             self._changed.notify_all()
-        self._wait_for(left, END_S)
-        for process in left:
-            if process.poll() is None:
-                process.terminate()
-        self._wait_for(left, KILL_S)
-        for process in left:
-            if process.poll() is None:
-                process.kill()
-            for stream, _ in _streams(process):
-                stream.close()
-        self._selector.close()
-        os.close(self._woken)
-        os.close(self._wakes)
-
-    def _wait_for(self, processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
-        """Wait for these to end, reading and discarding output: a process that writes to a full pipe does not end."""
-        until = self._now() + seconds
-        while self._now() < until and any(process.poll() is None for process in processes):
-            for process in processes:
-                for stream, kind in _streams(process):
-                    if kind != "input":
-                        _read(stream.fileno())
-            time.sleep(0.01)
-
-
-def _streams(process: subprocess.Popen[bytes]) -> list[tuple[IO[bytes], str]]:
-    named = ((process.stdin, "input"), (process.stdout, "output"), (process.stderr, "complaints"))
-    return [(stream, kind) for stream, kind in named if stream]
-
-
-def _read(descriptor: int) -> bytes | None:
-    """The available bytes; empty at the end, `None` if nothing has arrived yet."""
-    try:
-        return os.read(descriptor, CHUNK)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-
-
-def read_figures(told: wire.Round, before: Figures | None) -> Figures:
-    """A round's figures, with the reasons that were left out.
-
-    Raises:
-        BadRecording: a figure is invalid.
-    """
-    reasons = before.reasons if before else {}
-    if told.reasons is not None:
-        reasons = {name: why[: wire.LONGEST_REMARK] for name, why in told.reasons.items() if name in wire.FIGURES}
-    values = dict(zip(wire.FIGURES, told.figures, strict=False))
-    try:
-        return msgspec.convert({**values, "reasons": reasons}, Figures)
-    except msgspec.MsgspecError as problem:
-        raise BadRecording(str(problem)) from problem
+        self._pipes.end(left)

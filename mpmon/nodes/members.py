@@ -7,6 +7,10 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
+from mpmon.codec import BadRecording, decode_round
+from mpmon.model import Figures
 from mpmon.nodes import wire
 from mpmon.nodes.transports import Carrier, Trouble
 
@@ -14,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
-    from mpmon.model import Figures, Snapshot
+    from mpmon.model import Snapshot
     from mpmon.nodes.digest import Digest
 
 LATE_S = 3.0
@@ -25,6 +29,9 @@ LOST_S = 10.0
 
 CONNECT_S = 20.0
 """Time limit for a carrier until its agent's first message: logging in, and an interpreter on a slow file system."""
+
+MOST_SAID = 4096
+"""Bytes of error output kept per carrier, the last ones."""
 
 LABEL = re.compile(rb"\s*(\d{1,6}): ?")
 """What a carrier of several tasks puts before each line of one: the number of the task."""
@@ -113,6 +120,29 @@ class Node:
         """Agents that share one of these report the very same processes."""
         return [(self.machine, job.root) for job in self.jobs] if self.machine else []
 
+    def see(self, told: wire.Round) -> None:
+        """Take in what its agent reports.
+
+        Raises:
+            BadRecording: it is invalid.
+        """
+        if told.follows and told.follows != self.follows:
+            self.wants_whole = True
+            return
+        if bytes(told.snapshot) != bytes(wire.NOTHING):
+            self.snapshot = decode_round(bytes(told.snapshot), self.snapshot if told.follows else None)
+            self.facts = told.answers
+        if told.classes is not None:
+            self.classes = told.classes
+        if told.figures:
+            self.figures = read_figures(told, self.figures)
+        if told.rights is not None:
+            self.rights = told.rights
+        self.answers = self.follows = told.answers
+        self.wants_whole = False
+        if told.last:
+            self.state = State.ENDED
+
     def row(self, now: float) -> NodeState:
         """What is known of it now."""
         silent = max(0.0, now - self.heard_at)
@@ -153,6 +183,10 @@ class Running:
         """Whether it is to be restarted once it has ended."""
         return self.live or any(node.awaited for node in self.nodes)
 
+    def says(self, output: bytes) -> None:
+        """Keep the end of its error output."""
+        self.said = (self.said + output)[-MOST_SAID:]
+
     def of_label(self, label: int) -> Node | None:
         """The node of a task."""
         return self.nodes[label] if label < len(self.nodes) else None
@@ -172,3 +206,19 @@ def _of_label(said: bytes, label: int | None) -> list[str]:
     """The complete lines about one task, or about no particular one."""
     found = ((line, LABEL.match(line)) for line in said.split(b"\n")[:-1])
     return [line.decode("utf-8", "replace") for line, at in found if (int(at[1]) if at else None) == label]
+
+
+def read_figures(told: wire.Round, before: Figures | None) -> Figures:
+    """A round's figures, with the reasons that were left out.
+
+    Raises:
+        BadRecording: a figure is invalid.
+    """
+    reasons = before.reasons if before else {}
+    if told.reasons is not None:
+        reasons = {name: why[: wire.LONGEST_REMARK] for name, why in told.reasons.items() if name in wire.FIGURES}
+    values = dict(zip(wire.FIGURES, told.figures, strict=False))
+    try:
+        return msgspec.convert({**values, "reasons": reasons}, Figures)
+    except msgspec.MsgspecError as problem:
+        raise BadRecording(str(problem)) from problem

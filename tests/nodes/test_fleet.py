@@ -17,8 +17,8 @@ import pytest
 from mpmon import __version__
 from mpmon.codec import BadRecording
 from mpmon.nodes import fleet as fleets
-from mpmon.nodes.fleet import Fleet, read_figures
-from mpmon.nodes.members import NodeState, State
+from mpmon.nodes.fleet import Fleet
+from mpmon.nodes.members import NodeState, State, read_figures
 from mpmon.nodes.transports import Carrier
 from mpmon.nodes.transports.local import Local
 from mpmon.nodes.wire import FIGURES, Round, Watch
