@@ -15,8 +15,9 @@ These four are pure.  The modules that collect the facts:
 - `wire`: the messages, framed so that anything a carrier adds, splits, loses or repeats is detected.
 - `here`, `agent`: what runs on each machine (`mpmon agent --stdio`); it ends with whoever started it.
 - `transports`: which programs carry it (srun, ssh, kubectl), and what their error messages mean.
-- `members`: one node and the process that carries its agent; `fleet`, `front`: all agents together, as one stream of
-  observations.
+- `members`: one node and the process that carries its agent; `pipes`: what goes in and out of these processes; `fleet`,
+  `front`: all agents together, as one stream of observations; `job_choice`, `ras`, `sentences`: which job it is, NCCL's RAS
+  through an agent, and what is said of nodes that do not answer.
 
 Users see a process as a rank, a host and its pid there; the numbers that `join` assigns are
 keys of the tables, and are never shown.

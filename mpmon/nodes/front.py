@@ -13,31 +13,28 @@ the state of the agents updated: what the job has done since was not observed.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Generator, Iterator
 from itertools import islice
 
 import msgspec
 
 from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.humanize import ranges
-from mpmon.errors import CannotTell, MpmonError, UsageError
+from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import LATE, NO_JOB, ProbeReport, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.choose import Picks
 from mpmon.nodes.fleet import ROUND_S, Fleet
-from mpmon.nodes.here import BATCH
+from mpmon.nodes.job_choice import chosen
 from mpmon.nodes.join import Joiner, Part, Unjoinable
-from mpmon.nodes.members import CONNECT_S, LATE_S, LOST_S, NodeState, State
+from mpmon.nodes.members import CONNECT_S, LATE_S, NodeState, State, any_in
+from mpmon.nodes.ras import RasOfNodes
+from mpmon.nodes.sentences import nobody, problem, reports
 from mpmon.nodes.transports import Trouble
-from mpmon.printable import in_bounds
-from mpmon.probes.nccl_ras import NoAnswer
-from mpmon.probes.nccl_ras.dialogue import WITHIN_S
 from mpmon.session.clock import LiveClock
 from mpmon.session.nccl_ras import NcclRas
 from mpmon.session.watch import Observer
 from mpmon.snapshot_buffer import SnapshotBuffer
-from mpmon.spans import Spans, count, has, spans, union
+from mpmon.spans import has, spans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
 
     from mpmon.alarm import Alarm
     from mpmon.nodes.transports import Carrier, Transport
-    from mpmon.probes.nccl_ras import Address, Communicator
+    from mpmon.probes.nccl_ras import Address
     from mpmon.session.recording import Recorder
 
 AGAIN_S = 10.0
@@ -53,12 +50,6 @@ AGAIN_S = 10.0
 
 LIST_S = 30.0
 """Interval between two checks for nodes added to the job."""
-
-RAS_S = WITHIN_S + 5.0
-"""Time limit for the agent that queries NCCL's RAS: its own deadline, and the transfer."""
-
-RAS_NODES = 3
-"""Most nodes on which RAS is looked for, one after the other, as long as no server listens."""
 
 MOST_TOLD = 1000
 """Most nodes listed individually: those at hand and the silent ones first."""
@@ -68,9 +59,6 @@ STATES = {
     State.OUT: "unreachable",
 }  # fmt: skip
 """The states of `mpmon.model.Node`."""
-
-MOST_NAMED = 5
-"""Most nodes or jobs named in one sentence."""
 
 
 class NodesWatch:
@@ -97,8 +85,9 @@ class NodesWatch:
         self._recorder = recorder
         self._tell = tell
         self._alarm = alarm
-        self._ras = NcclRas(ras, self._clock.now, self._ask_ras) if ras else None
-        self._ras_number = 0
+        self._stopped = threading.Event()
+        asks = RasOfNodes(self._fleet, self._stopped)
+        self._ras = NcclRas(ras, self._clock.now, asks) if ras else None
         self._joiner = Joiner()
         names = [node.name for node in self._fleet.nodes()]
         self._picks = Picks(len(names), names)
@@ -122,7 +111,6 @@ class NodesWatch:
         """The last report on each absent node, by name."""
         self.title = transport.title
         self.buffer = buffer or SnapshotBuffer(0)
-        self._stopped = threading.Event()
         self._growing = threading.Lock()
         self._coming: list[Carrier] = []
         """Carriers for nodes that are not in the fleet yet."""
@@ -141,7 +129,7 @@ class NodesWatch:
                     return
                 if self._is_news:
                     yield self._observed(observer, snapshot)
-                if not _any(self._fleet.nodes(), State.COMING, State.HERE, State.LATE, State.LOST):
+                if not any_in(self._fleet.nodes(), State.COMING, State.HERE, State.LATE, State.LOST):
                     return
                 self._clock.wait(began + self._wish.interval - self._clock.now())
 
@@ -161,7 +149,7 @@ class NodesWatch:
         Raises:
             MpmonError: no node can be watched, or several jobs run there.
         """
-        self._fleet.wait(lambda nodes: self._stopped.is_set() or not _any(nodes, State.COMING), 2 * CONNECT_S)
+        self._fleet.wait(lambda nodes: self._stopped.is_set() or not any_in(nodes, State.COMING), 2 * CONNECT_S)
         nodes = self._fleet.nodes()
         if not self._stopped.is_set():
             here = [node for node in nodes if node.state in (State.HERE, State.LATE)]
@@ -224,7 +212,7 @@ class NodesWatch:
             is_over = self._is_over(nodes, until)
             if is_over and not any(node.snapshot for node in nodes):
                 raise nobody(nodes)
-            if not _any(nodes, State.HERE, State.LATE):
+            if not any_in(nodes, State.HERE, State.LATE):
                 self._report(reports(nodes))
             if is_over:
                 return None
@@ -269,9 +257,9 @@ class NodesWatch:
 
     def _is_over(self, nodes: list[NodeState], until: float) -> bool:
         """Whether there will be no more reports; for a one-shot report, not soon enough."""
-        if not _any(nodes, State.HERE, State.LATE, State.LOST):
+        if not any_in(nodes, State.HERE, State.LATE, State.LOST):
             return True
-        return self._wish.eager and (not _any(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
+        return self._wish.eager and (not any_in(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
 
     def _is_answered(self, nodes: list[NodeState]) -> bool:
         """Whether nothing is waited for any more."""
@@ -290,38 +278,6 @@ class NodesWatch:
     def _has_ended(self, place: int, node: NodeState) -> bool:
         """Whether a node has ended and its last facts, which stay valid, are requested."""
         return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
-
-    def _ask_ras(self, address: Address) -> tuple[Communicator, ...]:
-        """RAS's answer to the agent of a node with ranks, about the whole job. Called in a thread that may wait.
-
-        Raises:
-            NoAnswer: there is none, or not in time.
-        """
-        nodes = self._fleet.nodes()
-        ready = [place for place, node in enumerate(nodes) if node.state is State.HERE]
-        with_ranks = [place for place in ready if _ranks(nodes[place])]
-        why = "is not asked, as no node answers"
-        for place in (with_ranks or ready)[:RAS_NODES]:
-            said = self._ras_of(place, address)
-            if said and not said.problem:
-                return said.communicators
-            why = f"on {nodes[place].name} {said.problem if said else f'has not answered within {RAS_S:.0f} s'}"
-            if said is None or said.reached:
-                break
-        raise NoAnswer(why)
-
-    def _ras_of(self, place: int, address: Address) -> wire.RasAnswer | None:
-        self._ras_number += 1
-        number = self._ras_number
-        self._fleet.ask_ras(place, number, address)
-
-        def is_over(nodes: list[NodeState]) -> bool:
-            said, is_here = nodes[place].ras, nodes[place].state in (State.HERE, State.LATE)
-            return self._stopped.is_set() or not is_here or (said is not None and said.answers == number)
-
-        self._fleet.wait(is_over, RAS_S)
-        said = self._fleet.nodes()[place].ras
-        return said if said and said.answers == number else None
 
     def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """The joined reports; `None` if no report is valid."""
@@ -358,7 +314,7 @@ class NodesWatch:
             figures=None if problem else node.figures, state=_state(node), version=node.version or None,
             heard_at=self._clock.now() - node.silent_s if node.version and node.silent_s >= LATE_S else None,
             rights=node.rights,
-            ranks=_ranks(node),
+            ranks=node.ranks,
         )  # fmt: skip
 
     def _expel(self, parts: list[Part], contradiction: str) -> None:
@@ -423,85 +379,5 @@ class NodesWatch:
         """No effect here: the future is unknown."""
 
 
-def _any(nodes: list[NodeState], *states: State) -> bool:
-    return any(node.state in states for node in nodes)
-
-
-def chosen(nodes: list[NodeState]) -> str:
-    """The key of the job to watch: the job on most nodes, of these the one with most processes.
-
-    Raises:
-        CannotTell: there is no job.
-        UsageError: several jobs cannot be told apart.
-    """
-    jobs = [job for node in nodes for job in node.jobs]
-    if not jobs:
-        raise CannotTell(f"no job runs on {names(nodes)}.", "Is it over, or on other nodes?")
-    for node in nodes:
-        unnamed = [job for job in node.jobs if not job.key]
-        if len(unnamed) > 1 and len(unnamed) == len(node.jobs):
-            raise UsageError(
-                f"{len(unnamed)} jobs run on {node.name}: {_listed(job.command for job in unnamed)}.",
-                "Watch one of them there: mpmon PID",
-            )
-    weights: Counter[str] = Counter()
-    for node in nodes:
-        weights.update({job.key: (1 << 32) + job.processes for job in node.jobs if not job.key.endswith(BATCH)})
-    if not weights:
-        weights.update({job.key: 1 for job in jobs})
-    (best, most), *others = weights.most_common()
-    ties = [key for key, weight in others if weight >> 32 == most >> 32]
-    if ties:
-        named = _listed(key or "another one" for key in (best, *ties))
-        raise UsageError(f"several jobs run on these nodes: {named}.", "Name fewer nodes, or a step: --slurm JOB.STEP")
-    return best
-
-
-def nobody(nodes: list[NodeState]) -> CannotTell:
-    """Why no node can be watched."""
-    troubles = Counter(node.problem for node in nodes if node.problem)
-    if not troubles:
-        return CannotTell(f"{names(nodes)} did not answer within {CONNECT_S:.0f} s.", "Are they up? Try again.")
-    usual, _ = troubles.most_common(1)[0]
-    first, *same = [node for node in nodes if node.problem == usual]
-    others = [node for node in nodes if node.problem != usual]
-    alike = f"; the same for {names(same)}" if same else ""
-    more = f"; {names(others)}: not reached either" if others else ""
-    return CannotTell(f"{first.name} {usual.reason}{alike}{more}.", usual.remedy)
-
-
-def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
-    """The problem of each of these nodes, as the rest of a sentence about it."""
-    return tuple(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node)) for node in nodes)
-
-
-def problem(node: NodeState, *, how_long: bool = True) -> str:
-    """The problem of a node, and its ranks if known: as the rest of `n2 …`.
-
-    Without the duration, which always changes, the text is stable until something else goes wrong.
-    """
-    reason = node.problem.reason if node.problem else "has not answered"
-    is_timed = how_long and node.state is State.LOST and node.silent_s >= LOST_S
-    silent = f", silent for {node.silent_s:.0f} s" if is_timed else ""
-    ranks = _ranks(node)
-    there = f"; {ranges(ranks)} run{'s' if count(ranks) == 1 else ''} there" if ranks else ""
-    return f"{reason}{silent}{there}"
-
-
 def _state(node: NodeState) -> str:
     return NO_JOB if node.problem and node.problem.jobless else STATES[node.state]
-
-
-def _ranks(node: NodeState) -> Spans:
-    return union(*(row.ranks for row in node.classes if row.kind.is_rank))
-
-
-def names(nodes: list[NodeState]) -> str:
-    """The names of these nodes, or the first ones of many."""
-    return _listed(node.name for node in nodes)
-
-
-def _listed(words: Iterator[str]) -> str:
-    found = list(words)
-    shown = ", ".join(in_bounds(word, 80) for word in found[:MOST_NAMED])
-    return f"{shown} and {len(found) - MOST_NAMED} others" if len(found) > MOST_NAMED else shown

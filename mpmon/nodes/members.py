@@ -13,6 +13,7 @@ from mpmon.codec import BadRecording, decode_round
 from mpmon.model import Figures
 from mpmon.nodes import wire
 from mpmon.nodes.transports import Carrier, Trouble
+from mpmon.spans import union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from mpmon.model import Snapshot
     from mpmon.nodes.digest import Digest
+    from mpmon.spans import Spans
 
 LATE_S = 3.0
 """An agent beats once a second; after this long without a beat it is late."""
@@ -82,6 +84,16 @@ class NodeState(NamedTuple):
     """As in `mpmon.model.Node`."""
     ras: wire.RasAnswer | None = None
     """The last answer of NCCL's RAS there."""
+
+    @property
+    def ranks(self) -> Spans:
+        """The ranks that run there, as its agent says."""
+        return union(*(row.ranks for row in self.classes if row.kind.is_rank))
+
+
+def any_in(nodes: list[NodeState], *states: State) -> bool:
+    """One of these nodes is in one of these states."""
+    return any(node.state in states for node in nodes)
 
 
 class Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from threading import Event
 
 import pytest
 from msgspec import structs
@@ -15,6 +16,7 @@ from mpmon.nodes.fleet import Fleet
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.join import Joiner, Part
 from mpmon.nodes.members import State
+from mpmon.nodes.ras import RasOfNodes
 from mpmon.nodes.transports import Trouble
 from mpmon.probes.nccl_ras import NoAnswer
 from mpmon.session.watch import Observer
@@ -211,6 +213,6 @@ def test_where_nobody_listens_a_few_nodes_are_tried(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(front, "Fleet", Simulated)
     with ras(says(b"")) as at:
         closed = at[0]
-    watch = NodesWatch(Names(20), wire.Watch(interval=0.0), ras=closed)
-    with watch._fleet, pytest.raises(NoAnswer, match="on n2 is not reached: Connection refused"):
-        watch._ask_ras(closed)
+    watch = NodesWatch(Names(20), wire.Watch(interval=0.0))
+    with watch._fleet as fleet, pytest.raises(NoAnswer, match="on n2 is not reached: Connection refused"):
+        RasOfNodes(fleet, Event())(closed)
