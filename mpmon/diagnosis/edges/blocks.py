@@ -34,8 +34,8 @@ def _left_locked(job: JobState, key: ThreadKey) -> WaitEdge | None:
     killed = killed_relatives(job, key[0])
     if not killed:
         return None
-    parent = job.processes[key[0]].ppid
-    family = (pid for pid, row in job.processes.items() if pid == parent or row.ppid in (parent, key[0]))
+    parent = job.starter(key[0])
+    family = (pid for pid in job.processes if pid == parent or job.starter(pid) in (parent, key[0]))
     others = ((pid, pid) for pid in family if pid not in waiting and job.may_act(pid))
     why = f"no process is in a with block of {wanted.kind} that pid {key[0]} polls to enter: value stacks of all calls"
     nobody = NoReleaser(why, tuple(killed), Absent.HOLDER_ENDED)

@@ -18,11 +18,11 @@ from mpmon.model import KnownChild
 
 def dead_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
     """Children and siblings that ended and were not reaped: they may have been the other end."""
-    parent = job.processes[pid].ppid
+    parent = job.starter(pid)
     return [
         Exited(other, death(job, other).how, certain, job.processes[other].exit_code)
         for other in job.zombies
-        if job.processes[other].ppid in (pid, parent) and other != pid
+        if job.starter(other) in (pid, parent) and other != pid
     ]
 
 
@@ -104,7 +104,7 @@ def _as_gone(row: KnownChild) -> Exited:
 
 def remembered(job: JobState, pid: int) -> list[KnownChild]:
     """Children and siblings that were reaped."""
-    return [*reaped(job, pid), *reaped(job, job.processes[pid].ppid)]
+    return [*reaped(job, pid), *reaped(job, job.starter(pid))]
 
 
 def reaped(job: JobState, pid: int) -> list[KnownChild]:

@@ -103,9 +103,9 @@ def _connected(job: JobState, manager: int) -> set[int]:
 
 def _family(job: JobState, manager: int) -> list[int]:
     """The manager's parent and all its Python descendants: the processes that may have been given the object."""
-    parent = job.processes[manager].ppid
+    parent = job.starter(manager)
     found = [parent] if parent in job.processes else []
     for pid in found:
-        found += [child for child in job.children.get(pid, ()) if child not in found]
+        found += [child for child in job.clients.get(pid, ()) if child not in found]
     living = [pid for pid in found if job.may_act(pid)]
     return [pid for pid in living if pid not in job.foreign]

@@ -27,7 +27,7 @@ def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBER
     number = missing_number(job, pid, numbered)
     if number is None:
         return None
-    parent = job.processes[pid].ppid
+    parent = job.starter(pid)
     numbers = _numbers(_family(job, parent), numbered)
     taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
     between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
@@ -45,14 +45,14 @@ def misses_sibling(job: JobState, pid: int) -> bool:
 
 def missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int | None:
     """The number of the one sibling that is missing from the numbered names."""
-    family = _family(job, job.processes[pid].ppid)
+    family = _family(job, job.starter(pid))
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
     # A name may contain any number; below an arbitrary high one, more than one number is missing.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values() and _count_alike(family)
     # All children of one parent are counted together, including those with unknown names.
-    return missing.pop() if known and not _unnamed(job, job.processes[pid].ppid, family) else None
+    return missing.pop() if known and not _unnamed(job, job.starter(pid), family) else None
 
 
 def _family(job: JobState, parent: int) -> list[KnownChild]:
@@ -79,7 +79,7 @@ def ended_relatives(job: JobState, pid: int) -> list[int]:
     """Children and siblings that ended, reaped or not, except called programs that were reaped; empty if the numbers in the
     names show that yet another one left no trace.
     """
-    if any(_has_forgotten_one(job, parent) for parent in (pid, job.processes[pid].ppid)):
+    if any(_has_forgotten_one(job, parent) for parent in (pid, job.starter(pid))):
         return []
     zombies = [gone.pid for gone in dead_relatives(job, pid, certain=False)]
     return list(dict.fromkeys((*zombies, *(row.child for row in remembered(job, pid) if row.name))))
@@ -95,7 +95,7 @@ def _has_forgotten_one(job: JobState, parent: int) -> bool:
 def _unnamed(job: JobState, parent: int, family: Iterable[KnownChild]) -> list[int]:
     """Children made by multiprocessing whose names are unknown."""
     named = {row.child for row in family}
-    children = (child for child in job.children.get(parent, ()) if child not in named)
+    children = (child for child in job.clients.get(parent, ()) if child not in named)
     return [child for child in children if job.role(child).kind not in (*HELPERS, "subprocess")]
 
 

@@ -214,7 +214,7 @@ def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge 
     if not gone or not is_this_machine(address) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
-    known = reaped(job, job.processes[key[0]].ppid)
+    known = reaped(job, job.starter(key[0]))
     if len(known) == len(gone):
         ends = several([f"pid {row.child} {did(returncode_words(row.returncode or 0))}" for row in known])
         why = f"{names} of {size} ended, according to the launcher: {ends}"

@@ -121,8 +121,8 @@ def _known_in_init(job: JobState, pid: int) -> dict[str, str]:
 
 def _started_alike(job: JobState, key: ThreadKey) -> list[int]:
     """Processes of the same parent that run the function that this rank runs, and are no rank yet."""
-    target, parent = _target(job, key), job.processes[key[0]].ppid
-    alike = [pid for pid in job.children.get(parent, ()) if pid not in job.ranks and job.is_alive(pid)]
+    target, parent = _target(job, key), job.starter(key[0])
+    alike = [pid for pid in job.clients.get(parent, ()) if pid not in job.ranks and job.is_alive(pid)]
     return [pid for pid in alike if target is not None and job.role(pid).target == target]
 
 
@@ -134,9 +134,9 @@ def _target(job: JobState, key: ThreadKey) -> str | None:
 
 def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """Processes that may yet become a rank: those started like this one, and their parent while it is running."""
-    parent, alike = job.processes[key[0]].ppid, _target(job, key)
+    parent, alike = job.starter(key[0]), _target(job, key)
     # One rank may have started the others.
-    started = (*job.children.get(parent, ()), *job.children.get(key[0], ()))
+    started = (*job.clients.get(parent, ()), *job.clients.get(key[0], ()))
     children = [pid for pid in started if job.is_alive(pid)]
     found = [
         (pid, pid) for pid in children
@@ -155,7 +155,7 @@ def _runs_the_same(job: JobState, pid: int, other: int) -> bool:
     """A program of its own, of the same parent, started with the script or module that the other process runs."""
     one, two = job.processes[pid], job.processes[other]
     alike = bool(called(one)) and called(one) == called(two)
-    return alike and pid != other and one.ppid == two.ppid and job.role(pid).target is None
+    return alike and pid != other and job.starter(pid) == job.starter(other) and job.role(pid).target is None
 
 
 def _is_given_rank(job: JobState, pid: int, other: int) -> bool:
@@ -175,7 +175,7 @@ def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
     dead = dead_relatives(job, key[0], certain=False)
     waiting = (pid for pid in job.processes if job.wait_state((pid, pid)).kind is Wait.STORE_KEY)
     coming = (pid for pid, _ in _on_their_way(job, key))
-    clients = {*job.ranks, *job.store_servers, *waiting, *coming, job.processes[key[0]].ppid} - {key[0]}
+    clients = {*job.ranks, *job.store_servers, *waiting, *coming, job.starter(key[0])} - {key[0]}
     alive = tuple((pid, pid) for pid in sorted(clients) if job.may_act(pid))
     outside = job.world.outside(job.world.elsewhere)
     if not alive and not dead and not outside:

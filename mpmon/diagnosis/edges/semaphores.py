@@ -218,7 +218,7 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
 
 def _starting(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
     """Children started by spawn that have not yet got what they were given (multiprocessing/spawn.py)."""
-    stacks = ((child, job.stacks.get((child, child))) for child in job.children.get(pid, ()) if job.is_alive(child))
+    stacks = ((child, job.stacks.get((child, child))) for child in job.clients.get(pid, ()) if job.is_alive(child))
     return tuple(
         (child, child) for child, stack in stacks if stack and has(stack, *_SPAWNED) and not has(stack, *_BEGUN)
     )

@@ -154,7 +154,7 @@ def client_of(job: JobState, key: ThreadKey) -> int | None:
     """
     name = job.thread_name(key).partition("|")[0]
     if name == "MainProcess":
-        return job.processes[key[0]].ppid
+        return job.starter(key[0])
     named = [row.child for row in job.snapshot.remembered if row.name == name and job.is_alive(row.child)]
     return named[0] if len(named) == 1 else None
 

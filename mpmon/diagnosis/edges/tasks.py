@@ -129,7 +129,7 @@ def _served(job: JobState, key: ThreadKey) -> frozenset[str]:
     may be.
     """
     pid, tid = key
-    parent = job.processes[pid].ppid
+    parent = job.starter(pid)
     above = (parent, parent) if pid == tid and not job.shape(key).asks else key
     return job.shape(key).serves | job.shape(above).serves
 

@@ -81,6 +81,11 @@ class ProcessIndex:
             found[process.ppid].append(process.pid)
         return found
 
+    def starter(self, pid: int) -> int:
+        """The process whose program started it: its parent, or the parent of the fork server that is its parent."""
+        found = self.role(pid).parent
+        return self.processes[pid].ppid if found is None else found
+
     @cached_property
     def clients(self) -> dict[int, list[int]]:
         """Pids by the process they work for (`Role.parent`)."""

@@ -20,8 +20,8 @@ def crashed_mates(stuck: StuckSet) -> list[int]:
     if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.at_end):
         return []
     job, pids = stuck.job, dict.fromkeys(pid for pid, _ in stuck.at_end)
-    masters = dict.fromkeys(parent for pid in pids if (parent := job.processes[pid].ppid) in pids)
-    kinds = {job.role(pid).kind for pid in pids if job.processes[pid].ppid in masters}
+    masters = dict.fromkeys(parent for pid in pids if (parent := job.starter(pid)) in pids)
+    kinds = {job.role(pid).kind for pid in pids if job.starter(pid) in masters}
     children = (pid for master in masters for pid in crashed_relatives(job, master) if _parent(stuck, pid) == master)
     return [pid for pid in children if job.role(pid).kind in kinds]
 
@@ -33,7 +33,7 @@ def _listens(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _parent(stuck: StuckSet, pid: int) -> int | None:
     """The parent of a process that ended; `None` for a program that was only called, whose exit status is its answer."""
-    process, row = stuck.job.processes.get(pid), stuck.job.remembered.get(pid)
-    if process:
-        return process.ppid
+    row = stuck.job.remembered.get(pid)
+    if pid in stuck.job.processes:
+        return stuck.job.starter(pid)
     return row.pid if row and row.name else None
