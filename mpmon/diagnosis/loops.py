@@ -219,7 +219,12 @@ def held_up(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """
     busy = tuple(row for row in tasks if user_frame(row) and row.waits != REQUESTS)
     awaits = all(row.waits in (BODY, ROOM) and not row.timed for row in busy)
-    return busy if awaits and all(row.callbacks == row.handlers or row.handlers < 0 for row in busy) else ()
+    return busy if awaits and not any(map(has_timers, busy)) else ()
+
+
+def has_timers(row: Task) -> bool:
+    """The loop of a task has timers that may do anything, apart from what a signal does."""
+    return row.handlers >= 0 and row.callbacks != row.handlers
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

@@ -173,15 +173,11 @@ def _keeps_loop_from_others(stuck: StuckSet, keeper: ThreadKey) -> Match:
 
 def _asks_itself(stuck: StuckSet) -> Match | None:
     """Both ends of the connection are its own."""
-    if stuck.wait_state().kind is not Wait.SOCKET or not _is_alone(stuck):
-        return None
     pair = all(item.path in (None, "unix") for item in stuck.job.waits_on(stuck.root or stuck.goal))
+    if stuck.wait_state().kind is not Wait.SOCKET or not _is_alone(stuck) or (_below_own_loop(stuck) and not pair):
+        return None
     server = "an answer from itself: it is a server that handles one connection at a time"
     advice = "Give the server a thread for each connection (ThreadingMixIn), or call the function directly."
-    pid = (stuck.root or stuck.goal)[0]
-    if stuck.root != (pid, pid) and stuck.job.wait_state((pid, pid)).kind is Wait.EVENT_LOOP:
-        server = "an answer from its own process, whose event loop has no thread left to serve it: all wait likewise"
-        advice = "Call the function directly, make it a coroutine, or give the event loop more threads."
     if pair:
         server = "data over a socket whose other end it holds itself"
         advice = "Close the other process's end after the fork, or pass it on before waiting."
@@ -189,6 +185,30 @@ def _asks_itself(stuck: StuckSet) -> Match | None:
         summary=f"{stuck.role()} waits{stuck.at()} for {server}", evidence=stuck.edge_evidence(), advice=(advice,),
         certainty=Certainty.LIKELY,
     )  # fmt: skip
+
+
+def _below_own_loop(stuck: StuckSet) -> bool:
+    """It is a thread of a process whose main thread runs an event loop."""
+    pid = (stuck.root or stuck.goal)[0]
+    return stuck.root != (pid, pid) and stuck.job.wait_state((pid, pid)).kind is Wait.EVENT_LOOP
+
+
+def _exhausts_threads(stuck: StuckSet) -> Match | None:
+    """A thread that serves a request waits for what only another request could give, and no thread is left for that one."""
+    waiter = stuck.root or stuck.goal
+    if not _is_alone(stuck) or not _below_own_loop(stuck) or waiter in stuck.targets(waiter):
+        return None
+    asks = stuck.wait_state().kind is Wait.SOCKET
+    what = "an answer from its own process" if asks else stuck.waits_for(waiter)
+    own = "Call the function directly, make it a coroutine, or give the event loop more threads."
+    kept = "Release what a request holds in the thread that took it, or have as many connections as threads."
+    return Match(
+        summary=f"{stuck.role()} waits{stuck.at()} for {what}, {'whose' if asks else 'and the'} event loop has no thread left "
+        f"to serve {'it' if asks else 'those that could give it'}: all wait likewise",
+        evidence=stuck.edge_evidence(),
+        advice=(own if asks else kept,),
+        certainty=Certainty.LIKELY,
+    )
 
 
 def _joins_own_tasks(stuck: StuckSet) -> Match | None:
@@ -258,5 +278,5 @@ _AWAIT_ADVICE = (
 
 _WAYS: tuple[Callable[[StuckSet], Match | None], ...] = (
     _joins_own_tasks, _awaits_itself, _in_own_pool, _asks_own_library, _keeps_own_loop, _in_own_callback, _locked_itself,
-    _asks_itself, _what_is_its_own,
+    _asks_itself, _exhausts_threads, _what_is_its_own,
 )  # fmt: skip

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.leaves import wakes_at
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
-from mpmon.diagnosis.loops import may_answer
+from mpmon.diagnosis.loops import SLEEP, THREAD, has_timers, may_answer, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.stacks.frames import calls, inner_machinery, is_user
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.thresholds import SOON_S
 from mpmon.model import Frame
 
 
@@ -146,17 +148,26 @@ def _waits_for_itself(graph: Graph, root: Target) -> bool:
 
 
 def own_requests(job: JobState, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Tasks of a server, whose main thread is an event loop, that wait for a request to the same server that is never served:
-    every thread that could serve it waits likewise, for instance because the thread pool is exhausted.
+    """Tasks of a server, whose main thread is an event loop, that wait for a request to the same server that is never served, or
+    for each other: every thread that could serve it waits likewise, for instance because the thread pool is exhausted.
     """
     loops = [goal for goal in goals if job.wait_state(goal).kind is Wait.EVENT_LOOP and not _may_answer(job, goal)]
     found: list[Closed] = []
     for loop in loops:
         others = (key for key in job.threads(loop[0]) if key != loop)
         tasks = [key for key in others if job.shape(key).runs or context(job.stacks.get(key))]
-        if tasks and all(_asks_own(job, graph, key) for key in tasks):
-            found += [Closed(key, (key,), (key,), ending=Ending.CYCLE, path=(key,), assumed=(key,)) for key in tasks]
+        if tasks and (all(_asks_own(job, graph, key) for key in tasks) or _is_exhausted(job, graph, loop, tasks)):
+            alike = {_place(job, key): key for key in reversed(tasks)}
+            found += [
+                Closed(key, (key,), (key,), ending=Ending.CYCLE, path=(key,), assumed=(key,)) for key in alike.values()
+            ]
     return found
+
+
+def _place(job: JobState, key: ThreadKey) -> tuple[tuple[str, int], ...]:
+    """Where a thread is: threads at one place are told of once."""
+    stack = job.stacks.get(key)
+    return tuple((frame.file, frame.line) for frame in (stack.frames if stack else ()))
 
 
 def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
@@ -164,6 +175,25 @@ def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     edge = graph.node(key).edge
     waits = job.wait_state(key).kind is Wait.SOCKET and job.motion(key) is Motion.NOT_SCHEDULED
     return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
+
+
+def _is_exhausted(job: JobState, graph: Graph, loop: ThreadKey, tasks: list[ThreadKey]) -> bool:
+    """More of the loop's tasks wait for threads than threads run, and all of these wait for each other, or for the loop: none
+    gets free for the requests that would release what they wait for. A task that sleeps, or a timer, may do that as well.
+    """
+    rows = job.of(EventLoops).known(loop)
+    asking = [row for row in rows if row.waits == THREAD]
+    others = any((row.waits == SLEEP and user_frame(row)) or has_timers(row) for row in rows)
+    return (
+        len(asking) > len(tasks) and not others and all(_waits_within(job, graph, key, {loop, *tasks}) for key in tasks)
+    )
+
+
+def _waits_within(job: JobState, graph: Graph, key: ThreadKey, among: set[ThreadKey]) -> bool:
+    """The thread waits for some of these, for long if it has a time limit."""
+    edge, ends_at = graph.node(key).edge, wakes_at(job.blocked.get(key))
+    stands = job.motion(key) is Motion.NOT_SCHEDULED and (ends_at is None or ends_at - job.now > SOON_S)
+    return stands and edge is not None and among.issuperset(edge.targets)
 
 
 def _may_answer(job: JobState, loop: ThreadKey) -> bool:

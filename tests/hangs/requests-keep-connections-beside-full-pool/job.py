@@ -1,0 +1,86 @@
+"""A server of which each request takes a connection in one thread and gives it back in another: with more requests than
+threads, all threads wait for a connection, and those that would give one back wait for a thread.
+"""
+
+import json
+import os
+import queue
+import socket
+import threading
+import time
+import urllib.request
+
+import anyio.to_thread
+import uvicorn
+
+THREADS, CONNECTIONS, REQUESTS = 4, 2, 12
+
+
+def say(event, **more):
+    fd = os.open(os.environ.get("CORPUS_TRUTH", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(fd, (json.dumps({"event": event, "pid": os.getpid(), **more}) + "\n").encode())
+    os.close(fd)
+
+
+class Connections:
+    def __init__(self, number):
+        self.free = queue.Queue()
+        self.lock, self.asking = threading.Lock(), 0
+        for one in range(number):
+            self.free.put(one)
+
+    def take(self):
+        with self.lock:
+            self.asking += 1
+            if self.asking == THREADS + CONNECTIONS:
+                say("culprit", thread="AnyIO worker thread")
+                say("settled")
+        return self.free.get()  # CULPRIT
+
+    def give(self, one):
+        self.free.put(one)
+
+
+connections = Connections(CONNECTIONS)
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        return
+    one = await anyio.to_thread.run_sync(connections.take)
+    await anyio.to_thread.run_sync(time.sleep, 0.05)
+    await anyio.to_thread.run_sync(connections.give, one)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def ask(port):
+    """Another program asks: all at once."""
+    if os.fork():
+        os.wait()
+        return
+    if os.fork():
+        os._exit(0)
+    time.sleep(2)
+    clients = [
+        threading.Thread(target=urllib.request.urlopen, args=(f"http://127.0.0.1:{port}/",)) for _ in range(REQUESTS)
+    ]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    say("root")
+    say("role", role="main")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ask(port)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
