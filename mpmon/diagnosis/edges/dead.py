@@ -44,16 +44,17 @@ def crashed(job: JobState, pid: int) -> list[Exited]:
 
 
 def crashed_relatives(job: JobState, pid: int) -> list[int]:
-    """The same without those that were asked to end, by SIGTERM or SIGINT."""
-    return [gone.pid for gone in _not_told(job, pid)]
+    """The pids of those that failed, but not because they were asked to end."""
+    return [gone.pid for gone in failed(job, pid)]
 
 
 def killed_relatives(job: JobState, pid: int) -> list[int]:
     """Those of these that were killed by a signal."""
-    return [gone.pid for gone in _not_told(job, pid) if (gone.status or 0) & 0x7F]
+    return [gone.pid for gone in failed(job, pid) if (gone.status or 0) & 0x7F]
 
 
-def _not_told(job: JobState, pid: int) -> list[Exited]:
+def failed(job: JobState, pid: int) -> list[Exited]:
+    """As `crashed`, without those that were asked to end, by SIGTERM or SIGINT."""
     for rows in (dead_relatives(job, pid, certain=False), remembered_dead(job, pid)):
         if found := [gone for gone in rows if gone.status and gone.status & 0x7F not in _TOLD]:
             return found

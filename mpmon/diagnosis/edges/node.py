@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from mpmon.diagnosis.edges.blocks import entered_block
+from mpmon.diagnosis.edges.brokers import broker
 from mpmon.diagnosis.edges.by_kind import EDGES
 from mpmon.diagnosis.edges.dead import with_crashed
 from mpmon.diagnosis.edges.file_locks import file_lock
@@ -354,7 +355,7 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
     _ended, _stopped, _asked_to_end, _by_timer, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
-    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, _wakes_soon, _hidden, _gives_up,
+    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, broker, _wakes_soon, _hidden, _gives_up,
     _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""
