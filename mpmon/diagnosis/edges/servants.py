@@ -97,11 +97,15 @@ def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     return [other for other, row in found if row and row[0] in POOL_TASKS]
 
 
-def _loops(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """For a future, which need not belong to a pool: other threads in an event loop, since coroutines provide results too."""
+def _beside(job: JobState, key: ThreadKey, workers: Iterable[int]) -> list[ThreadKey]:
+    """For a future, which need not belong to the pool that is known: other threads in an event loop, since coroutines provide
+    results too, and children in which another library runs the user's code.
+    """
     if job.wait_state(key).kind is not Wait.FUTURE_RESULT:
         return []
-    return [other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP]
+    loops = (other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP)
+    others = ((pid, pid) for pid in job.clients.get(key[0], ()) if pid not in workers and job.is_alive(pid))
+    return [*loops, *(other for other in others if job.shape(other).runs)]
 
 
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
@@ -177,7 +181,7 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     workers = pool_workers(job, key[0])
     at_work = _with_tasks(job, list(busy_threads(job, workers)), workers)
-    busy = [*at_work, *executor_threads(job, key), *_loops(job, key)]
+    busy = [*at_work, *executor_threads(job, key), *_beside(job, key, workers)]
     if not busy and (feeding := _feeding(job, key)):
         return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=idle_words(job, workers))
     if busy:
