@@ -104,7 +104,7 @@ def _beside(job: JobState, key: ThreadKey, workers: Iterable[int]) -> list[Threa
     if job.wait_state(key).kind is not Wait.FUTURE_RESULT:
         return []
     loops = (other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP)
-    others = ((pid, pid) for pid in job.clients.get(key[0], ()) if pid not in workers and job.is_alive(pid))
+    others = busy_threads(job, (pid for pid in job.clients.get(key[0], ()) if pid not in workers))
     return [*loops, *(other for other in others if job.shape(other).runs)]
 
 

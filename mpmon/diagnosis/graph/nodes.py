@@ -53,6 +53,7 @@ class Absent(Enum):
     THREAD_ENDED = "a thread of the process that would answer"
     OWN_LOOP = "what only another task of the event loop could do that the waiting call holds up"
     OWN_LOCK = "a lock that only the waiting thread itself can have"
+    ALONE = "a lock or an item of a queue that only another thread of the process could give, and it has none"
     FUTURE = (
         "a future of an event loop that watches nothing but its own wake-up, and that no thread or child could complete"
     )

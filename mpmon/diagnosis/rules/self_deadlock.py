@@ -36,6 +36,10 @@ _OWN = {
         "a lock that only it can be holding",
         "Use RLock, or do not call code that takes the lock while holding it.",
     ),
+    Absent.ALONE: (
+        "a lock or a queue of Python's that only another thread of its process could use, and it has none",
+        "With green threads, use their own locks and queues: one of Python's stops all of them at once.",
+    ),
     Absent.PERMIT_LOST: (
         "a permit of a threading semaphore, and no thread is left that could give one back",
         "Give every permit back in a finally block or by `with`: whoever returns or raises before release() keeps it for ever.",
