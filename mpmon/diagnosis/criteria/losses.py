@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from mpmon.diagnosis.ipc.queues import is_feeder
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import AMONG_RANKS, Wait
 from mpmon.diagnosis.stuck.stuck_set import StuckSet, crashed
 
 
@@ -18,15 +18,12 @@ class Loss(Enum):
     WORK = "whatever else they did"
 
 
-_AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
-
-
 def loss(stuck: StuckSet) -> Loss | None:
     """What is missing in a chain that ends in exited processes; `None` for any other chain."""
     kind = stuck.wait_state().kind
     if not stuck.gone:
         return None
-    if kind in _AMONG_RANKS:
+    if kind in AMONG_RANKS:
         return Loss.RANK
     if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.at_end):
         return Loss.ROOM

@@ -7,12 +7,11 @@ import msgspec
 from mpmon.diagnosis.graph import Basis, Exited, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import EXCHANGES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 
-_BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.POLL, Wait.SOCKET,
-                         Wait.LOCK, Wait.PROCESS_EVENT})  # fmt: skip
+_BY_HOLDERS = EXCHANGES | {Wait.POLL, Wait.LOCK, Wait.PROCESS_EVENT}
 """Waits that any process with the object open or mapped can end."""
 
 

@@ -13,7 +13,7 @@ from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait
+from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -151,10 +151,7 @@ def keeps_waiting(job: JobState, key: ThreadKey) -> bool:
     )  # fmt: skip
 
 
-_MESSAGES = frozenset({
-    Wait.COLLECTIVE, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.LOADER_BATCH,
-    Wait.POOL_RESULT, Wait.FUTURE_RESULT, Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.STORE_KEY,
-})  # fmt: skip
+_MESSAGES = AMONG_RANKS | EXCHANGES | REQUESTS | {Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL}
 """Waits for an action of another thread or process, not for its end."""
 
 

@@ -8,11 +8,11 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import has, in_call
 from mpmon.diagnosis.stacks.native_waits import Sort
-from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Wait, context
+from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, MAY_BE_ASKED, POOL_TASKS, RESULTS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 
-FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
+FROM_THREADS = MAY_BE_ASKED | {Wait.FUTURE_RESULT, Wait.JOIN_THREAD}
 """Waits for another thread of the process to act."""
 
 
@@ -29,7 +29,7 @@ DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futu
 def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     """For a wait for threads of the same process, none of which can end it."""
     kind = job.wait_state(key).kind
-    if kind in (Wait.FUTEX, Wait.THREAD_LOCK):
+    if kind in LOCKS_OF_THREADS:
         return _why_no_native(job, key)
     if kind in FROM_THREADS and left_in_parent(job, key):
         return Absent.LEFT_IN_PARENT

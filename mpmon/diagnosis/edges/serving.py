@@ -6,7 +6,7 @@ from mpmon.diagnosis.libraries import SERVES_ONE, TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import in_call
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, ENDS_OF_PROCESSES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject
@@ -49,7 +49,7 @@ def waits_inside(job: JobState, key: ThreadKey) -> bool:
     return job.motion(key) is Motion.NOT_SCHEDULED and job.wait_state(key).kind not in _FROM_OUTSIDE
 
 
-_FROM_OUTSIDE = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SOCKET, Wait.POLL, Wait.EVENT_LOOP})
+_FROM_OUTSIDE = COMES_BY_READING | {Wait.SOCKET, Wait.POLL, Wait.EVENT_LOOP}
 
 
 def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:

@@ -8,7 +8,7 @@ from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.responsibility.servers import hub
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import EXCHANGES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet, doing
 
@@ -47,16 +47,13 @@ def hidden(stuck: StuckSet) -> tuple[str, Match] | None:
     )
 
 
-_EXCHANGED = frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.QUEUE_PUT})
-"""Waits for the other end of something that two processes have."""
-
 MOST_STEPS = 3
 """At most this many of the waits are told in the sentence."""
 
 
 def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
     """Processes that wait for each other's messages, each for any of several others, and no rule knows more."""
-    among = [key for key in stuck.closed.core if stuck.wait_state(key).kind in _EXCHANGED]
+    among = [key for key in stuck.closed.core if stuck.wait_state(key).kind in EXCHANGES | {Wait.POLL}]
     pids = list(dict.fromkeys(key[0] for key in among))
     targets = (target for key in among for target in stuck.targets(key))
     closed = all(isinstance(target, tuple) and target[0] in pids for target in targets)

@@ -17,14 +17,11 @@ from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.responsibility.parties import absent_party
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, ENDS_OF_PROCESSES, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, Wait, in_barrier
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
-
-
-_OF_MESSAGES = COMES_BY_READING | {Wait.QUEUE_PUT, Wait.PIPE_WRITE}
 
 
 _ADVICE = {
@@ -84,7 +81,7 @@ def _never_set(stuck: StuckSet) -> Match | None:
         stuck.wait_state(key).kind in ENDS_OF_PROCESSES or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    if any(stuck.wait_state(key).kind in _OF_MESSAGES for key in stuck.at_end) or _each_for_another(stuck):
+    if any(stuck.wait_state(key).kind in EXCHANGES for key in stuck.at_end) or _each_for_another(stuck):
         # It would be set once a message was sent or received, or once one of them went on: a mutual wait, not a lost item.
         return None
     names = stuck.job.names(waiting)

@@ -16,7 +16,7 @@ from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.streams import in_given_stream, unanswered_prompt
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, LOCKS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, split
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
@@ -28,8 +28,7 @@ from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
-_HELD = LOCKS | frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
-                   Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL, Wait.FILE_MARK})  # fmt: skip
+_HELD = LOCKS | EXCHANGES | {Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.FILE_MARK}
 
 
 def match(stuck: StuckSet) -> Match | None:

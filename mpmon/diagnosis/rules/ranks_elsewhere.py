@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending, External
 from mpmon.diagnosis.humanize import ranges, several, verb
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import AMONG_RANKS
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -18,8 +18,6 @@ from mpmon.spans import spans
 
 CAUSE = "ranks-elsewhere"
 NEEDS = frozenset({"stacks", "processes"})
-
-_MEETING = (Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY, Wait.REMOTE_END)
 
 MOST_PLACES = 8
 """Most places listed as evidence."""
@@ -55,8 +53,8 @@ _SILENT = "Check whether those machines are up, and what runs on them: nothing e
 
 def _waiting(stuck: StuckSet) -> list[ThreadKey]:
     """The visible ranks that wait for others, including those outside the stuck set."""
-    members = stuck.members_in(*_MEETING)
-    ranks = [(pid, pid) for pid in stuck.job.ranks if stuck.wait_state((pid, pid)).kind in _MEETING]
+    members = stuck.members_in(*AMONG_RANKS)
+    ranks = [(pid, pid) for pid in stuck.job.ranks if stuck.wait_state((pid, pid)).kind in AMONG_RANKS]
     return ranks if any(key in ranks for key in members) else members
 
 

@@ -20,7 +20,7 @@ from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.loops import deadlocked, does, first, forsaken, in_circle, place_of
 from mpmon.diagnosis.responsibility.servers import loop_keeper
-from mpmon.diagnosis.stacks.waits import RESULTS, Wait
+from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, RESULTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -28,8 +28,6 @@ from mpmon.model import Task
 
 CAUSE = "self-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
-
-_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
 _OWN = {
     Absent.OWN_LOCK: (
@@ -130,7 +128,11 @@ def _in_own_callback(stuck: StuckSet) -> Match | None:
 def _what_is_its_own(stuck: StuckSet) -> Match | None:
     kind, alone = stuck.wait_state().kind, _is_alone(stuck)
     own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else stuck.outside and stuck.outside.reason
-    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(stuck):
+    if (
+        own not in _OWN
+        or (own is Absent.OWN_LOCK and kind not in LOCKS_OF_THREADS | {Wait.LOCK})
+        or waiter_for_lock(stuck)
+    ):
         return None
     what, advice = _OWN[own]
     return Match(

@@ -14,7 +14,7 @@ from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, MAY_BE_ASKED, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 from mpmon.diagnosis.suspects import suspect
@@ -22,8 +22,7 @@ from mpmon.diagnosis.suspects import suspect
 CAUSE = "thread-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
-_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
-_BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
+_BETWEEN_THREADS = LOCKS_OF_THREADS | MAY_BE_ASKED | {Wait.JOIN_THREAD}
 
 _HANDED_OVER = frozenset({
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.FILE_LOCK, Wait.PIPE_READ,
@@ -47,7 +46,7 @@ def match(stuck: StuckSet) -> Match | None:
     in_cycle = list(stuck.at_end) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.at_end} == pids else []
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
     # Threads waiting for a lock hold something the others need; a thread that only joins or gets is just a waiter.
-    locked = [key for key in waiting if stuck.wait_state(key).kind in _LOCKS]
+    locked = [key for key in waiting if stuck.wait_state(key).kind in LOCKS_OF_THREADS]
     root_blockers = in_cycle or locked or [key for key in waiting if key in stuck.closed.root_blockers] or waiting
     steps = _steps(stuck, root_blockers)
     return Match(

@@ -41,11 +41,20 @@ EVENTS = frozenset({Wait.CONDITION, Wait.EVENT_LOOP, Wait.FUTEX, Wait.POLL, Wait
 POOL_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 """Tasks that a pool or an executor runs."""
 
+LOCKS_OF_THREADS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
+"""Waits for a lock of the thread's own process."""
+
 LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 """Waits for something that is held and may be released."""
 
 COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
 """Waits for data that multiprocessing reads with read(2)."""
+
+EXCHANGES = COMES_BY_READING | {Wait.SOCKET, Wait.PIPE_WRITE, Wait.QUEUE_PUT}
+"""Waits for the other end of something that processes have in common, to send or to read."""
+
+AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY, Wait.REMOTE_END})
+"""Waits for other ranks, wherever they run."""
 
 READS = COMES_BY_READING | REQUESTS
 """Waits for data from other threads or processes."""

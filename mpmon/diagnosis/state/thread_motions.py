@@ -26,16 +26,13 @@ from mpmon.diagnosis.progress.state_change import (
     looked_in_vain_since,
     same_answer_since,
 )
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, polled
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQUESTS, Wait, polled
 from mpmon.diagnosis.state.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.state.thread_waits import ThreadWaits
 from mpmon.diagnosis.thresholds import POLLS_SHARE
 from mpmon.model import Snapshot
 
-_ASKS_OTHERS = frozenset({
-    Wait.POLL, Wait.SOCKET, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK,
-    Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
-})  # fmt: skip
+_ASKS_OTHERS = EXCHANGES | LOCKS | REQUESTS | {Wait.POLL, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD}
 """Waits for an action of another thread: if such a wait times out, the action has not come."""
 
 
