@@ -30,7 +30,7 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # The wait is over: it was read before the process ended.
         return None
     for name, number in zip(named, numbers, strict=True):
-        targets += exits(job, children if name == "any" else [] if number is None else [number])
+        targets += exits(job, _awaited(job, pid, children) if name == "any" else [] if number is None else [number])
     watched = [] if targets else _sentinels(job, key, children)
     if not targets:
         targets = _without_idle(job, list(exits(job, watched or children)))
@@ -54,6 +54,24 @@ def _without_idle(job: JobState, targets: list[Target]) -> list[Target]:
         if isinstance(target, tuple) and job.role(target[0]).kind in POOL_WORKERS and job.wait_state(target).idle
     ]  # fmt: skip
     return [target for target in targets if target not in idle] or targets
+
+
+def _awaited(job: JobState, pid: int, children: list[int]) -> list[int]:
+    """Those of its children that one waits for who waits for any: a script feeds the other ones once these have ended."""
+    fed = {child for child in children if _reads_only_from(job, child, pid)}
+    return [child for child in children if child not in fed] or children
+
+
+def _reads_only_from(job: JobState, child: int, pid: int) -> bool:
+    """The process waits for data of a pipe that only the other one can write to."""
+    blocked = job.blocked.get((child, child))
+    if blocked is None or blocked.writes:
+        return False
+    writers = [
+        {row.pid for row in job.holders.get(item.id, ()) if row.writes and row.pid != child}
+        for item in job.waits_on((child, child)) if item.kind == "pipe"
+    ]  # fmt: skip
+    return {pid} in writers
 
 
 def _has_ended(job: JobState, pid: int) -> bool:
