@@ -26,6 +26,13 @@ def dead_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
     ]
 
 
+def ended_siblings(job: JobState, pid: int) -> list[Exited]:
+    """Those that the same program started and that ended, reaped or not."""
+    parent = job.starter(pid)
+    zombies = [gone for gone in dead_relatives(job, pid, certain=True) if job.starter(gone.pid) == parent]
+    return [*zombies, *map(_as_gone, reaped(job, parent))]
+
+
 def dead_ranks(job: JobState, pid: int, size: int | None, alive: int) -> list[Exited]:
     """The ended relatives that were ranks: none if as many live as there are, so that whoever ended was none of them."""
     return dead_relatives(job, pid, certain=True) if size is None or alive < size else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.dead import dead_ranks, reaped
-from mpmon.diagnosis.edges.deaths import did, returncode_words
+from mpmon.diagnosis.edges.dead import dead_ranks, ended_siblings
+from mpmon.diagnosis.edges.deaths import did
 from mpmon.diagnosis.edges.numbered import forgotten_child
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -214,11 +214,11 @@ def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge 
     if not gone or not is_this_machine(address) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
-    known = reaped(job, job.starter(key[0]))
+    known = ended_siblings(job, key[0])
     if len(known) == len(gone):
-        ends = several([f"pid {row.child} {did(returncode_words(row.returncode or 0))}" for row in known])
-        why = f"{names} of {size} ended, according to the launcher: {ends}"
-        blame = tuple(row.child for row in known)
+        ends = several([f"pid {row.pid} {did(row.how)}" for row in known])
+        why = f"{names} of {size} ended: {ends}"
+        blame = tuple(row.pid for row in known)
     else:
         they = "it is" if len(gone) == 1 else "they are"
         why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, but {they} not running here"

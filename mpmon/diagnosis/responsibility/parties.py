@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.roles import WORKERS
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, OUTCOMES, in_barrier
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, ENDS_OF_PROCESSES, OUTCOMES, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     """The parties missing from a barrier: members outside it that run the same function as a process inside it; if there are
-    none, all members outside it, such as one that waits for the results of those inside; empty if one outside may wait for
+    none, all members outside it, such as one that waits for what those inside would send; empty if one outside may wait for
     something that none of those inside would do.
     """
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
@@ -21,14 +21,16 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
         return resting
     targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
     alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
-    if all(key in alike or _waits_for_them_alone(stuck, key, inside) for key in outside):
+    # Beside a party that is missing, one that waits for messages of those inside may serve them.
+    kinds = OUTCOMES if alike else OUTCOMES | COMES_BY_READING
+    if all(key in alike or _waits_for_them_alone(stuck, key, inside, kinds) for key in outside):
         return alike or outside
     return alike if all(_waits_for(stuck, key, inside) for key in alike) else []
 
 
-def _waits_for_them_alone(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey]) -> bool:
+def _waits_for_them_alone(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey], kinds: frozenset[Wait]) -> bool:
     kind = stuck.wait_state(key).kind
-    return kind in ENDS_OF_PROCESSES or (kind in OUTCOMES and set(stuck.targets(key)) <= set(inside))
+    return kind in ENDS_OF_PROCESSES or (kind in kinds and set(stuck.targets(key)) <= set(inside))
 
 
 def _waits_for(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey]) -> bool:

@@ -83,8 +83,13 @@ class ThreadMotions(ThreadWaits):
         return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
-        """The thread is the main thread of a rank, and another rank is blocked in a collective."""
-        return key[0] == key[1] and key[0] in self.ranks and bool(self._ranks_at_rest - {key[0]})
+        """The thread is the main thread of a rank, or of a process that works for one which is in no collective, and another rank
+        is blocked in one.
+        """
+        rank = key[0] if key[0] == key[1] else None
+        while rank is not None and rank not in self.ranks:
+            rank = self.role(rank).parent
+        return rank is not None and rank not in self._ranks_at_rest and bool(self._ranks_at_rest)
 
     @cached_property
     def _ranks_at_rest(self) -> frozenset[int]:
