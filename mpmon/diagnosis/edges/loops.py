@@ -7,6 +7,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.messages import has_mail
 from mpmon.diagnosis.edges.other_ends import other_ends
 from mpmon.diagnosis.edges.servants import busy_threads, executor_threads
+from mpmon.diagnosis.edges.serving import accepts
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
@@ -128,6 +129,9 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
     threads = [other for other in others if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
+    if _hears_only_itself(job, key):
+        # A server that waits for requests, and for no room to answer earlier ones, has nothing to do for it.
+        workers = [worker for worker in workers if not accepts(job, worker) or job.of(EventLoops).held_up(worker)]
     words = job.wait_state(key).words
     # The socket whose other end it has itself is only its wake-up socket.
     items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
@@ -138,16 +142,20 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _nobody_at_hand(job: JobState, key: ThreadKey) -> External:
-    """A party outside the job; or nobody, if the loop has no time limit and watches only its own wake-up socket
-    (asyncio/selector_events.py), while no native thread works that could use that, and no signal is handled.
+    """A party outside the job; or nobody, if the loop hears only what its own process tells it."""
+    return External(
+        "something outside the job, or a future that nothing completes",
+        reason=Absent.FUTURE if _hears_only_itself(job, key) else None,
+    )
+
+
+def _hears_only_itself(job: JobState, key: ThreadKey) -> bool:
+    """The loop has no time limit and watches only its own wake-up socket (asyncio/selector_events.py), while no native thread
+    works that could use that, and no signal is handled.
     """
     blocked, pid = job.blocked.get(key), key[0]
     alone = blocked is not None and blocked.timeout_s is None and len(blocked.waits_on) == 1
-    called = job.processes[pid].catches_term or bool(job.natives_at_work(pid))
-    return External(
-        "something outside the job, or a future that nothing completes",
-        reason=Absent.FUTURE if alone and not called else None,
-    )
+    return alone and not job.processes[pid].catches_term and not job.natives_at_work(pid)
 
 
 def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:

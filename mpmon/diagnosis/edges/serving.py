@@ -40,7 +40,7 @@ def servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) -> 
     if by_natives := _by_natives(job, threads, item):
         return by_natives
     unnamed = _unnamed(job, threads, busy, main)
-    accepting = set(unnamed) <= {main} and any(_accepts(job, key) for key in threads)
+    accepting = set(unnamed) <= {main} and any(accepts(job, key) for key in threads)
     return [*unnamed, *others] if accepting else unnamed
 
 
@@ -58,7 +58,7 @@ def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], mai
     """
     # A thread in a collective serves no connection.
     in_background = job.wait_state(main).kind is Wait.COLLECTIVE or any(
-        _accepts(job, key) or job.accepts_in_c(key) for key in threads if key != main
+        accepts(job, key) or job.accepts_in_c(key) for key in threads if key != main
     )
     if in_background and (others := [key for key in busy if key != main]):
         return others
@@ -68,7 +68,7 @@ def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], mai
 
 
 def _is_at_work(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
-    serves = job.wait_state(key).idle or _accepts(job, key) or job.serves_in_c(key)
+    serves = job.wait_state(key).idle or accepts(job, key) or job.serves_in_c(key)
     return not serves and not _serves_another(job, key, item)
 
 
@@ -114,7 +114,7 @@ def _writes(job: JobState, key: ThreadKey) -> bool:
     return row is not None and row.writes
 
 
-def _accepts(job: JobState, key: ThreadKey) -> bool:
+def accepts(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for new connections, and perhaps for data on existing ones."""
     return any(item.listens for item in job.waits_on(key))
 
@@ -135,7 +135,7 @@ def unserved(job: JobState, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]
     for item in job.waits_on(asks):
         pids = {handle.pid for handle in job.holders.get(item.peer or "", ())} - {asks[0]}
         threads = [key for pid in sorted(pids) for key in job.threads(pid)]
-        accepting = [key for key in threads if _accepts(job, key)]
+        accepting = [key for key in threads if accepts(job, key)]
         others = [key for key in threads if _serves_another(job, key, item)]
         if accepting and others and not any(_may_serve(job, key, item) for key in threads):
             return accepting[0], others
