@@ -7,19 +7,29 @@ from msgspec.structs import replace
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Place, Suspect
 from mpmon.diagnosis.loops import first, user_frame
-from mpmon.diagnosis.stacks.frames import innermost_user, place
+from mpmon.diagnosis.stacks.frames import innermost_user, is_user, place
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Stack
 
 
 def stands_at(job: JobState, key: ThreadKey) -> Place | None:
-    """The line of a thread that a person should look at."""
+    """The line of a thread that a person should look at; of one that runs only a library's code, that of the thread which waits
+    for it to end or for the result of its task.
+    """
     loops = job.of(EventLoops)
     stack, task = job.stacks.get(key), first(loops.stuck(key) or loops.waiting(key))
     if task and (frame := user_frame(task)):
         return place(frame)
-    return job.memory.same(("place", key), _user_line, stack) if stack else None
+    found = job.memory.same(("place", key), _user_line, stack) if stack else None
+    caller = None if found is None or is_user(found.file) else _caller(job, key)
+    return stands_at(job, caller) if caller else found
+
+
+def _caller(job: JobState, key: ThreadKey) -> ThreadKey | None:
+    """The thread of the same process that waits for this one, in the user's code."""
+    waiting = (other for other in job.threads(key[0]) if other != key and job.awaited(other) == key)
+    return next((other for other in waiting if any(is_user(frame.file) for frame in job.stacks[other].frames)), None)
 
 
 def suspect(job: JobState, who: ThreadKey | int) -> Suspect:

@@ -14,7 +14,7 @@ from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
 from mpmon.model import Stack
 
 _ASKS = frozenset({
-    Wait.CONDITION, Wait.FUTEX, Wait.FUTURE_RESULT, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
+    Wait.CONDITION, Wait.FUTEX, Wait.FUTURE_RESULT, Wait.PIPE_READ, Wait.POLL, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
 })  # fmt: skip
 """Kinds of wait that a client may be in. An event loop serves rather than asks; a socket may lead anywhere."""
 
@@ -161,15 +161,19 @@ def _asks(job: JobState, key: ThreadKey) -> bool:
     such clients.
     """
     kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
-    if (
-        blocked is not None
-        and blocked.syscall in EPOLL_CALLS
-        and any(is_user(row.file) for row in job.stacks[key].frames)
-    ):
+    by_user = any(is_user(frame.file) for frame in job.stacks[key].frames)
+    if blocked is not None and blocked.syscall in EPOLL_CALLS and by_user:
         # An event loop, even if it watches but one pipe just now.
         return False
-    serves = kind is Wait.POLL and key[0] == key[1] and not any(is_user(frame.file) for frame in job.stacks[key].frames)
-    return kind in _ASKS or serves
+    if kind is Wait.POLL and by_user:
+        return _polls_us(job, key)
+    return kind in _ASKS and (kind is not Wait.POLL or key[0] == key[1])
+
+
+def _polls_us(job: JobState, key: ThreadKey) -> bool:
+    """All that it polls are connections to processes of the job, such as one that passes on tasks and results."""
+    items = list(job.waits_on(key))
+    return bool(items) and all(item.kind == "socket" and item.peer in job.holders for item in items)
 
 
 def _moves(job: JobState, key: ThreadKey) -> bool:
