@@ -31,6 +31,7 @@ def end_or_callback(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 _OWN_LOOP = "a result that only its own event loop could deliver"
+_OWN_DELIVERY = "a result that only this thread could deliver"
 
 
 def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -51,7 +52,23 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return pool_result(job, key)
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words=_OWN_LOOP)
+    if held := _held_up(job, key):
+        others = [other for other in held if other != key]
+        return _by_deliverers(job, others) if others else WaitEdge((key,), every=True, words=_OWN_DELIVERY)
     return other_threads(job, key)
+
+
+def _held_up(job: JobState, key: ThreadKey) -> list[ThreadKey]:
+    """The threads of a process that are in callbacks of futures which a library has completed, so that they deliver none of its
+    results, while no task of a library runs.
+    """
+    threads = [
+        other for other in job.threads(key[0]) if has(job.stacks.get(other), *_CALLBACKS) and job.shape(other).runs
+    ]
+    return threads if threads and all(task in threads for task in job.tasks) else []
+
+
+_CALLBACKS = ("concurrent/futures/_base.py", ("_invoke_callbacks",))
 
 
 def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -114,17 +131,21 @@ _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks")
 def _delivered(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that delivers results, if it is busy with a callback or gone; `None` if it waits for results."""
     if is_deliverer(job, key):
-        return WaitEdge((key,), every=True, words="a result that only this thread could deliver")
+        return WaitEdge((key,), every=True, words=_OWN_DELIVERY)
     threads = job.threads(key[0])
     deliverers = [other for other in threads if is_deliverer(job, other)]
     if busy := [other for other in deliverers if not job.wait_state(other).idle]:
-        names = several([job.thread_name(other) for other in busy])
-        return WaitEdge(tuple(busy), every=True, words=f"results that thread {names} delivers")
+        return _by_deliverers(job, busy)
     others = [other for other in threads if (stack := job.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
     if others and not deliverers:
         why = "the pool's thread that delivers results (Pool._handle_results) has died"
         return WaitEdge((NoReleaser(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
     return None
+
+
+def _by_deliverers(job: JobState, threads: list[ThreadKey]) -> WaitEdge:
+    names = several([job.thread_name(other) for other in threads])
+    return WaitEdge(tuple(threads), every=True, words=f"results that thread {names} delivers")
 
 
 def _feeding(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
