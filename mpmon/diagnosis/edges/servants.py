@@ -60,12 +60,12 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _held_up(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """The threads of a process that are in callbacks of futures which a library has completed, so that they deliver none of its
-    results, while no task of a library runs.
+    results, while no task of a library runs, and no event loop.
     """
-    threads = [
-        other for other in job.threads(key[0]) if has(job.stacks.get(other), *_CALLBACKS) and job.shape(other).runs
-    ]
-    return threads if threads and all(task in threads for task in job.tasks) else []
+    threads = job.threads(key[0])
+    held = [other for other in threads if has(job.stacks.get(other), *_CALLBACKS) and job.shape(other).runs]
+    loops = any(job.wait_state(other).kind is Wait.EVENT_LOOP for other in threads)
+    return held if held and not loops and all(task in held for task in job.tasks) else []
 
 
 _CALLBACKS = ("concurrent/futures/_base.py", ("_invoke_callbacks",))
