@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.edges.connections import servers
+from mpmon.diagnosis.edges.connections import is_private, servers
 from mpmon.diagnosis.edges.dead import failed
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.stacks.waits import Wait
@@ -11,20 +11,21 @@ from mpmon.diagnosis.state.job_state import JobState
 
 
 def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """For a program that is not Python and waits for requests, while all its connections are with processes of the job, one of
-    whose relatives has failed: its other clients, and that one. Whether it was a client is not known any more, and without such
-    a one clients may wait for work by right.
+    """For a program that is not Python and waits for requests, that only the job knows, and all of whose clients wait for it, the
+    main program among them: its other clients, and a process like these that has failed. Whether that one was a client is not
+    known any more, but without it clients may wait for work by right.
     """
-    pid = key[0]
+    pid, main = key[0], (job.snapshot.root_pid, job.snapshot.root_pid)
     if pid not in job.foreign or key[1] != pid or job.wait_state(key).kind is not Wait.POLL:
         return None
-    served = [item for item in job.waits_on(key) if item.kind == "socket" and not item.listens]
+    watched = [item for item in job.waits_on(key) if item.kind == "socket"]
+    served = [item for item in watched if not item.listens]
     near = {row.pid for item in served for row in job.holders.get(item.peer or "", ())}
-    if len(near) < FEWEST or any(item.peer in job.outsiders or item.peer not in job.holders for item in served):
+    if len(near) < FEWEST or not all(is_private(job, item) for item in watched if item.listens):
         return None
-    gone = {row.pid: row for client in near for row in failed(job, client)}
+    gone = {row.pid: row for client in near for row in failed(job, client) if _was_like(job, row.pid, near)}
     asking = dict.fromkeys(client for item in served for client in servers(job, item, key))
-    if not gone or not asking:
+    if not gone or main not in asking:
         return None
     pids = ", ".join(map(str, sorted(near)))
     return WaitEdge(
@@ -33,6 +34,13 @@ def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words="a request of another client",
         evidence=f"clients of {job.name(pid)}: pid {pids}",
     )
+
+
+def _was_like(job: JobState, pid: int, clients: set[int]) -> bool:
+    """A process of multiprocessing, as one of the clients is, of the same parent."""
+    row = job.remembered.get(pid)
+    others = (job.remembered.get(client) for client in clients)
+    return row is not None and bool(row.name) and any(other and other.name and other.pid == row.pid for other in others)
 
 
 FEWEST = 2

@@ -27,9 +27,12 @@ def dead_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
 
 
 def ended_siblings(job: JobState, pid: int) -> list[Exited]:
-    """Those that the same program started and that ended, reaped or not."""
-    parent = job.starter(pid)
-    zombies = [gone for gone in dead_relatives(job, pid, certain=True) if job.starter(gone.pid) == parent]
+    """Those that the same program started and that ended, reaped or not; of the latter those that ran the same program."""
+    parent, name = job.starter(pid), job.processes[pid].name
+    zombies = [
+        gone for gone in dead_relatives(job, pid, certain=True)
+        if job.starter(gone.pid) == parent and job.processes[gone.pid].name == name
+    ]  # fmt: skip
     return [*zombies, *map(_as_gone, reaped(job, parent))]
 
 

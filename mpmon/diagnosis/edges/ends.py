@@ -8,6 +8,7 @@ from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import native_threads
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS, LASTING, POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.state.history import ThreadKey
@@ -30,21 +31,41 @@ def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
         # The wait is over: it was read before the process ended.
         return None
     for name, number in zip(named, numbers, strict=True):
-        targets += exits(job, _awaited(job, pid, children) if name == "any" else [] if number is None else [number])
+        targets += exits(job, children if name == "any" else [] if number is None else [number])
     watched = [] if targets else _sentinels(job, key, children)
     if not targets:
         targets = _without_idle(job, list(exits(job, watched or children)))
     if not targets:
         return _no_children(job, key)
     names = ", ".join(_name(job, target) for target in targets[:4])
-    every = len(targets) > 1
+    # A script may wait for one command, and feed another one then.
+    one_of_them = "any" in named and any(_is_fed(job, child, pid) for child in children)
+    targets = _without_tickers(job, targets) if one_of_them else targets
+    every = len(targets) > 1 and not one_of_them
     return WaitEdge(
         tuple(targets),
         every=every,
-        basis=Basis.KERNEL.when(bool(named or watched)),
+        basis=Basis.KERNEL.when(bool(named or watched) and not one_of_them),
         of_end=True,
         words=f"{names} to exit",
     )
+
+
+def _is_fed(job: JobState, child: int, pid: int) -> bool:
+    """The process, which has one thread, waits without a time limit for data of pipes that only the other one can write to."""
+    blocked, items = job.blocked.get((child, child)), list(job.waits_on((child, child)))
+    if blocked is None or blocked.writes or blocked.has_limit or job.processes[child].threads > 1 or not items:
+        return False
+    return all(item.kind == "pipe" and _writers(job, item.id) - {child} == {pid} for item in items)
+
+
+def _writers(job: JobState, name: str) -> set[int]:
+    return {row.pid for row in job.holders.get(name, ()) if row.writes}
+
+
+def _without_tickers(job: JobState, targets: list[Target]) -> list[Target]:
+    """Those that do more than look after others now and then; all if there are no such ones."""
+    return [target for target in targets if isinstance(target, tuple) and not only_ticks(job, target)] or targets
 
 
 def _without_idle(job: JobState, targets: list[Target]) -> list[Target]:
@@ -54,24 +75,6 @@ def _without_idle(job: JobState, targets: list[Target]) -> list[Target]:
         if isinstance(target, tuple) and job.role(target[0]).kind in POOL_WORKERS and job.wait_state(target).idle
     ]  # fmt: skip
     return [target for target in targets if target not in idle] or targets
-
-
-def _awaited(job: JobState, pid: int, children: list[int]) -> list[int]:
-    """Those of its children that one waits for who waits for any: a script feeds the other ones once these have ended."""
-    fed = {child for child in children if _reads_only_from(job, child, pid)}
-    return [child for child in children if child not in fed] or children
-
-
-def _reads_only_from(job: JobState, child: int, pid: int) -> bool:
-    """The process waits for data of a pipe that only the other one can write to."""
-    blocked = job.blocked.get((child, child))
-    if blocked is None or blocked.writes:
-        return False
-    writers = [
-        {row.pid for row in job.holders.get(item.id, ()) if row.writes and row.pid != child}
-        for item in job.waits_on((child, child)) if item.kind == "pipe"
-    ]  # fmt: skip
-    return {pid} in writers
 
 
 def _has_ended(job: JobState, pid: int) -> bool:

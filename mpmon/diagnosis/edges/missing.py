@@ -61,7 +61,7 @@ def _why_no_native(job: JobState, key: ThreadKey) -> Absent:
     if _siblings_in_copy(job, key):
         return Absent.LOCKED_AT_FORK
     fact = job.native_facts.get(key)
-    if fact and fact.is_surely(Sort.PYTHON_LOCK) and job.may_be_native(key):
+    if fact and fact.is_surely(Sort.PYTHON_LOCK) and job.may_be_native(key) and not job.may_be_called(key[0]):
         return Absent.ALONE
     return Absent.NATIVE if job.is_native(key) else Absent.OWN_LOCK
 

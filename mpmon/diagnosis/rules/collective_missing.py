@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.parties import absent_party
-from mpmon.diagnosis.stacks.waits import REQUESTS, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, REQUESTS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -41,8 +41,8 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
     """Processes wait in a multiprocessing barrier, and the missing parties wait for something else."""
     inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     does = several([f"{stuck.job.names([key])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in absent])
-    # Who waits for what those inside were asked to do is no party itself, but the one who starts too few of them.
-    asks = all(stuck.wait_state(key).kind in REQUESTS for key in absent)
+    # Who waits for what those inside would send need be no party, but perhaps the one who starts too few of them.
+    asks = all(stuck.wait_state(key).kind in REQUESTS | COMES_BY_READING for key in absent)
     parties, one = ("another party", True) if asks else (stuck.job.names(absent), len(absent) == 1)
     return Match(
         summary=f"{stuck.job.names(inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "

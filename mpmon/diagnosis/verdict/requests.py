@@ -178,22 +178,25 @@ def _asks_own(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _is_exhausted(job: JobState, graph: Graph, loop: ThreadKey, tasks: list[ThreadKey]) -> bool:
-    """More of the loop's tasks wait for threads than threads run, and all of these wait for each other, or for the loop: none
-    gets free for the requests that would release what they wait for. A task that sleeps, or a timer, may do that as well.
+    """More of the loop's tasks wait for threads than threads run, and all of these wait inside a library for each other, or for
+    the loop, as for a connection of a pool: none gets free for the requests that would give one back. What the job's own code
+    waits for, the next request may bring, in a coroutine; a task that sleeps, a timer or a handler of a signal likewise.
     """
     rows = job.of(EventLoops).known(loop)
     asking = [row for row in rows if row.waits == THREAD]
-    others = any((row.waits == SLEEP and user_frame(row)) or has_timers(row) for row in rows)
+    others = job.may_be_called(loop[0]) or any(
+        (row.waits == SLEEP and user_frame(row)) or has_timers(row) for row in rows
+    )
     return (
         len(asking) > len(tasks) and not others and all(_waits_within(job, graph, key, {loop, *tasks}) for key in tasks)
     )
 
 
 def _waits_within(job: JobState, graph: Graph, key: ThreadKey, among: set[ThreadKey]) -> bool:
-    """The thread waits for some of these, for long if it has a time limit."""
+    """The thread waits inside a library for some of these, for long if it has a time limit."""
     edge, ends_at = graph.node(key).edge, wakes_at(job.blocked.get(key))
     stands = job.motion(key) is Motion.NOT_SCHEDULED and (ends_at is None or ends_at - job.now > SOON_S)
-    return stands and edge is not None and among.issuperset(edge.targets)
+    return stands and bool(job.shape(key).asks) and edge is not None and among.issuperset(edge.targets)
 
 
 def _may_answer(job: JobState, loop: ThreadKey) -> bool:

@@ -4,14 +4,15 @@ and give it back without a thread.
 
 import json
 import os
-import queue
 import socket
+import sqlite3
 import threading
 import time
 import urllib.request
 
 import anyio.to_thread
 import uvicorn
+from sqlalchemy.pool import QueuePool
 
 THREADS, CONNECTIONS, REQUESTS = 4, 2, 12
 
@@ -24,20 +25,22 @@ def say(event, **more):
 
 class Connections:
     def __init__(self, number):
-        self.free = queue.Queue()
+        self.pool = QueuePool(opened, pool_size=number, max_overflow=0, timeout=86400)
         self.lock, self.asking = threading.Lock(), 0
-        for one in range(number):
-            self.free.put(one)
 
     def take(self):
         with self.lock:
             self.asking += 1
             if self.asking == THREADS + CONNECTIONS:
                 say("settled")
-        return self.free.get()
+        return self.pool.connect()
 
     def give(self, one):
-        self.free.put(one)
+        one.close()
+
+
+def opened():
+    return sqlite3.connect(":memory:", check_same_thread=False)
 
 
 connections = Connections(CONNECTIONS)

@@ -4,14 +4,15 @@ threads, all threads wait for a connection, and those that would give one back w
 
 import json
 import os
-import queue
 import socket
+import sqlite3
 import threading
 import time
 import urllib.request
 
 import anyio.to_thread
 import uvicorn
+from sqlalchemy.pool import QueuePool
 
 THREADS, CONNECTIONS, REQUESTS = 4, 2, 12
 
@@ -24,10 +25,8 @@ def say(event, **more):
 
 class Connections:
     def __init__(self, number):
-        self.free = queue.Queue()
+        self.pool = QueuePool(opened, pool_size=number, max_overflow=0, timeout=86400)
         self.lock, self.asking = threading.Lock(), 0
-        for one in range(number):
-            self.free.put(one)
 
     def take(self):
         with self.lock:
@@ -35,10 +34,14 @@ class Connections:
             if self.asking == THREADS + CONNECTIONS:
                 say("culprit", thread="AnyIO worker thread")
                 say("settled")
-        return self.free.get()  # CULPRIT
+        return self.pool.connect()  # CULPRIT
 
     def give(self, one):
-        self.free.put(one)
+        one.close()
+
+
+def opened():
+    return sqlite3.connect(":memory:", check_same_thread=False)
 
 
 connections = Connections(CONNECTIONS)

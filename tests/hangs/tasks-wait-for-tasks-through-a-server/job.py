@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from billiard import current_process
 from celery import Celery, group
 
 
@@ -39,6 +40,7 @@ def fetch(page):
 @app.task(name="total")
 def total(pages):
     parts = group(fetch.s(page) for page in pages).apply_async()
+    say("role", role=f"pool worker {current_process().index}")
     say("culprit", all=True)
     return sum(map(sum, parts.get(disable_sync_subtasks=False)))  # CULPRIT
 
