@@ -22,6 +22,9 @@ from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT,
 NOT_KNOWN = -1
 """Instead of a digest: something there may change invisibly."""
 
+UNBOUND = 1
+"""Instead of a digest: the variable is bound to nothing, as one of a loop that has had no turn yet."""
+
 NO_VARIABLE = -1
 """Stands for all variables of a call together."""
 
@@ -105,7 +108,9 @@ class Contents:
         """
         for _ in range(ATTEMPTS):
             value = self._bound_to(frame, number)
-            if not value or (_is_own(frame) and self._is_number(value)):
+            if not value:
+                return 0, UNBOUND
+            if _is_own(frame) and self._is_number(value):
                 return 0, None
             digest = self._of(value)
             if self._bound_to(frame, number) == value:
