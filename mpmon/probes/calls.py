@@ -25,6 +25,7 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "_next_data": frozenset({"worker_id"}),
     "worker": frozenset({"completed", "maxtasks"}),
     "_wrap": frozenset({"i"}),
+    "_create_c10d_store": frozenset({"port"}),
     **dict.fromkeys(("send", "isend"), frozenset({"dst", "tag"})),
     **dict.fromkeys(("recv", "irecv"), frozenset({"src", "tag"})),
     **dict.fromkeys(
@@ -33,14 +34,15 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
 }
 """Locals of libraries' functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
-torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py, Lib/multiprocessing/pool.py. They are small numbers."""
+torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py, torch/distributed/rendezvous.py,
+Lib/multiprocessing/pool.py. They are small numbers."""
 
 KNOWN_WORDS = {
-    "init_process_group": "init_method", "_new_process_group_helper": "group_name",
+    "init_process_group": "init_method", "_create_c10d_store": "hostname", "_new_process_group_helper": "group_name",
     "_find_and_load": "name", "_lock_unlock_module": "name",
 }  # fmt: skip
-"""The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the name of a group that is
-made, by which its ranks meet; the imported module, in functions of CPython's Lib/importlib/_bootstrap.py.
+"""The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`, or its host; the name of a
+group that is made, by which its ranks meet; the imported module, in functions of CPython's Lib/importlib/_bootstrap.py.
 """
 
 LONGEST_WORD = 200

@@ -19,11 +19,16 @@ def is_this_machine(address: str) -> bool:
 
 
 def rendezvous_address(job: SnapshotIndex, pid: int) -> str | None:
-    """Where a rank in `init_process_group` looks for the others: the argument of that call, else its environment."""
+    """Where a rank in `init_process_group` looks for the others: the argument of that call, or of the one in it that looks for
+    the store; else its environment.
+    """
     stack = job.stacks.get((pid, pid))
-    given = (frame.known.get("init_method", "None") for frame in stack.frames if frame.known) if stack else ()
+    known = [frame.known for frame in stack.frames if frame.known] if stack else []
+    given = (row.get("init_method", "None") for row in known)
     if method := next((text for text in given if text not in ("None", "env://")), None):
         return _OTHER_NAMES.sub("127.0.0.1", method)
+    if found := next((row for row in known if {"hostname", "port"} <= set(row)), None):
+        return _OTHER_NAMES.sub("127.0.0.1", f"{found['hostname']}:{found['port']}")
     kept = job.processes[pid].environment or {}
     if not {"MASTER_ADDR", "MASTER_PORT"} <= set(kept):
         return None

@@ -12,6 +12,7 @@ import msgspec
 
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.ranks.addresses import rendezvous_address
+from mpmon.diagnosis.stacks.frames import has
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import differing
@@ -63,15 +64,21 @@ def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 
 def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
-    """Ranks that use another address than most, or than rank 0, which serves the store."""
+    """Ranks that use another address than most, or than rank 0, which serves the store. Who has found the store does not look for
+    it any more.
+    """
     addresses = {key: address for key in waiting if (address := rendezvous_address(stuck.job, key[0])) is not None}
     first = min(waiting, key=lambda key: (_rank(stuck, key), key))
     counts = Counter(addresses.values())
-    if len(addresses) < len(waiting):
+    if not addresses or any(key not in addresses and _looks_for_store(stuck, key) for key in waiting):
         return None
-    right = max(addresses.values(), key=lambda address: (counts[address], address == addresses[first]))
+    right = max(addresses.values(), key=lambda address: (counts[address], address == addresses.get(first)))
     odd = tuple(key for key, address in addresses.items() if address != right)
     return Meeting(Missed.ADDRESS, waiting, odd, addresses) if odd else None
+
+
+def _looks_for_store(stuck: StuckSet, key: ThreadKey) -> bool:
+    return not has(stuck.job.stacks.get(key), "torch/distributed/distributed_c10d.py", ("_new_process_group_helper",))
 
 
 def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
