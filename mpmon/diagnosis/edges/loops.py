@@ -130,8 +130,7 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     threads = [other for other in others if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
     if _hears_only_itself(job, key):
-        # A server that waits for requests, and for no room to answer earlier ones, has nothing to do for it.
-        workers = [worker for worker in workers if not accepts(job, worker) or job.of(EventLoops).held_up(worker)]
+        workers = [worker for worker in workers if not _has_answered(job, key[0], worker)]
     words = job.wait_state(key).words
     # The socket whose other end it has itself is only its wake-up socket.
     items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
@@ -139,6 +138,20 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
     return WaitEdge((_nobody_at_hand(job, key),), words=words)
+
+
+def _has_answered(job: JobState, pid: int, worker: ThreadKey) -> bool:
+    """A server to which the process holds connections waits for requests, and for no room to answer earlier ones: it has nothing
+    to do for that one. What a task of a pool returns is another matter.
+    """
+    held = job.held_by.get(pid, frozenset())
+    asked = any(item.kind == "socket" and item.peer in held for item in job.waits_on(worker))
+    return (
+        asked
+        and accepts(job, worker)
+        and job.role(worker[0]).kind not in POOL_WORKERS
+        and not job.of(EventLoops).held_up(worker)
+    )
 
 
 def _nobody_at_hand(job: JobState, key: ThreadKey) -> External:

@@ -9,7 +9,7 @@ from mpmon.diagnosis.edges.dead import dead_ranks, dead_relatives
 from mpmon.diagnosis.edges.ranks import with_rank_that_ended
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ranks.addresses import rendezvous_address
+from mpmon.diagnosis.ranks.addresses import may_be_the_same, rendezvous_address, store_address
 from mpmon.diagnosis.roles import called, target_of
 from mpmon.diagnosis.stacks.frames import bare, is_user, own_frames
 from mpmon.diagnosis.stacks.waits import Wait
@@ -92,9 +92,15 @@ def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 
 def _meet(job: JobState, one: int, other: int) -> bool:
-    """Both are in a rendezvous, and nothing shows that it is not the same."""
-    there = job.wait_state((other, other)).kind is Wait.RENDEZVOUS
-    return there and _meets_at(job, one) == _meets_at(job, other)
+    """Both are in a rendezvous, and nothing shows that it is not the same; where one looks for the store that another has found,
+    its environment shows nothing.
+    """
+    if job.wait_state((other, other)).kind is not Wait.RENDEZVOUS:
+        return False
+    mine, others = store_address(job, one), store_address(job, other)
+    if mine and others:
+        return may_be_the_same(mine, others)
+    return bool(mine or others) or _meets_at(job, one) == _meets_at(job, other)
 
 
 def _meets_at(job: JobState, pid: int) -> tuple[str, str] | None:

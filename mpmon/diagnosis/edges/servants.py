@@ -16,7 +16,7 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import calls, has, in_call
-from mpmon.diagnosis.stacks.waits import POOL_TASKS, Wait, context
+from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
@@ -60,12 +60,13 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
 
 def _held_up(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """The threads of a process that are in callbacks of futures which a library has completed, so that they deliver none of its
-    results, while no task of a library runs, and no event loop.
+    results, while no task of a library runs, and all other threads wait for results, or are such a library's own.
     """
     threads = job.threads(key[0])
     held = [other for other in threads if has(job.stacks.get(other), *_CALLBACKS) and job.shape(other).runs]
-    loops = any(job.wait_state(other).kind is Wait.EVENT_LOOP for other in threads)
-    return held if held and not loops and all(task in held for task in job.tasks) else []
+    beside = (other for other in job.working_threads(key[0]) if other not in held)
+    waiting = all(job.wait_state(other).kind in RESULTS or job.shape(other).serves for other in beside)
+    return held if held and waiting and all(task in held for task in job.tasks) else []
 
 
 _CALLBACKS = ("concurrent/futures/_base.py", ("_invoke_callbacks",))

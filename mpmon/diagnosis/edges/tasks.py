@@ -171,9 +171,17 @@ def _asks(job: JobState, key: ThreadKey) -> bool:
 
 
 def _polls_us(job: JobState, key: ThreadKey) -> bool:
-    """All that it polls are connections to processes of the job, such as one that passes on tasks and results."""
+    """All that it polls are connections to processes of the job, such as one that passes on tasks and results, and that have no
+    other clients.
+    """
     items = list(job.waits_on(key))
-    return bool(items) and all(item.kind == "socket" and item.peer in job.holders for item in items)
+    if not items or not all(item.kind == "socket" and item.peer in job.holders for item in items):
+        return False
+    servers = {row.pid for item in items for row in job.holders[item.peer or ""]}
+    served = (
+        item for pid in servers for item in job.waits_on((pid, pid)) if item.kind == "socket" and not item.listens
+    )
+    return all(item.peer in job.holders and item.peer not in job.outsiders for item in served)
 
 
 def _moves(job: JobState, key: ThreadKey) -> bool:

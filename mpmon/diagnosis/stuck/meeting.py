@@ -6,15 +6,16 @@ If all ranks at the rendezvous wait for each other, the odd ones use another add
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 
 import msgspec
 
 from mpmon.diagnosis.graph import Ending
-from mpmon.diagnosis.ranks.addresses import rendezvous_address
-from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.ranks.addresses import may_be_the_same, rendezvous_address, store_address
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.stuck.collectives import differing
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import stands_at
@@ -64,21 +65,25 @@ def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 
 def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
-    """Ranks that use another address than most, or than rank 0, which serves the store. Who has found the store does not look for
-    it any more.
+    """Ranks that use another address than most, or than rank 0, which serves the store. Once some are seen to look for the store,
+    only these count, as the others have found it: at the address of the first of them.
     """
-    addresses = {key: address for key in waiting if (address := rendezvous_address(stuck.job, key[0])) is not None}
-    first = min(waiting, key=lambda key: (_rank(stuck, key), key))
-    counts = Counter(addresses.values())
-    if not addresses or any(key not in addresses and _looks_for_store(stuck, key) for key in waiting):
+    looking = _addresses(stuck, waiting, store_address)
+    addresses = looking or _addresses(stuck, waiting, rendezvous_address)
+    if not addresses or (not looking and len(addresses) < len(waiting)):
         return None
-    right = max(addresses.values(), key=lambda address: (counts[address], address == addresses.get(first)))
-    odd = tuple(key for key, address in addresses.items() if address != right)
+    first = min(addresses, key=lambda key: (_rank(stuck, key), key))
+    counts = Counter(addresses.values())
+    counts[addresses[first]] += len(waiting) - len(addresses)
+    right = max(addresses.values(), key=lambda address: (counts[address], address == addresses[first]))
+    odd = tuple(key for key, address in addresses.items() if not may_be_the_same(address, right))
     return Meeting(Missed.ADDRESS, waiting, odd, addresses) if odd else None
 
 
-def _looks_for_store(stuck: StuckSet, key: ThreadKey) -> bool:
-    return not has(stuck.job.stacks.get(key), "torch/distributed/distributed_c10d.py", ("_new_process_group_helper",))
+def _addresses(
+    stuck: StuckSet, keys: tuple[ThreadKey, ...], read: Callable[[SnapshotIndex, int], str | None]
+) -> dict[ThreadKey, str]:
+    return {key: address for key in keys if (address := read(stuck.job, key[0])) is not None}
 
 
 def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:

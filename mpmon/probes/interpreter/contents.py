@@ -108,6 +108,8 @@ class Contents:
         """
         for _ in range(ATTEMPTS):
             value = self._bound_to(frame, number)
+            if value is None:
+                return 0, None
             if not value:
                 return 0, UNBOUND
             if _is_own(frame) and self._is_number(value):
@@ -118,10 +120,11 @@ class Contents:
                 return value, digest
         return 0, None
 
-    def _bound_to(self, frame: FrameInMemory, number: int) -> int:
+    def _bound_to(self, frame: FrameInMemory, number: int) -> int | None:
+        """The object's address, 0 where there is none; `None` if it cannot be read."""
         self._objects.forget_pages()
         values = _read(frame.variables)
-        return values[number] if number < len(values) else 0
+        return values[number] if number < len(values) else None
 
     def _is_number(self, value: int) -> bool:
         try:
