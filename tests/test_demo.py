@@ -282,11 +282,12 @@ def names_of(pid: int) -> set[Path]:
 
 
 HOLD = """
-import signal, sys
+import sys, time
 from mpmon import demo
 with demo.start(sys.argv[1]) as running:
     print(running.pid, flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.1)  # a signal that comes just before signal.pause() would not end it
 """
 
 

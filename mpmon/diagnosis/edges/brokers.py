@@ -15,7 +15,7 @@ def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
     main program among them: its other clients, and a process like these that has failed. Whether that one was a client is not
     known any more, but without it clients may wait for work by right.
     """
-    pid, main = key[0], (job.snapshot.root_pid, job.snapshot.root_pid)
+    pid = key[0]
     if pid not in job.foreign or key[1] != pid or job.wait_state(key).kind is not Wait.POLL:
         return None
     watched = [item for item in job.waits_on(key) if item.kind == "socket"]
@@ -25,7 +25,7 @@ def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     gone = {row.pid: row for client in near for row in failed(job, client) if _was_like(job, row.pid, near)}
     asking = dict.fromkeys(client for item in served for client in servers(job, item, key))
-    if not gone or main not in asking:
+    if not gone or not any(job.role(client[0]).kind == "main" for client in asking):
         return None
     pids = ", ".join(map(str, sorted(near)))
     return WaitEdge(

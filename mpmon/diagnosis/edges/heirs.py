@@ -82,8 +82,8 @@ def _named(job: JobState, pid: int) -> frozenset[int] | None:
     those of the process it was forked from, or name more than is read.
     """
     stacks = [stack for key in job.threads(pid) if (stack := job.stacks.get(key))]
-    main = job.stacks.get((pid, pid))
-    if main is None or (job.processes[pid].forked and not any(map(_begins, main.frames))):
+    main, process = job.stacks.get((pid, pid)), job.processes.get(pid)
+    if main is None or process is None or (process.forked and not any(map(_begins, main.frames))):
         return None
     if (innermost := innermost_user(main)) and innermost.function == "<module>":
         # The variables of a module are not among those of its call.
