@@ -35,6 +35,10 @@ def watched(given: Namespace, job: Launched, found: live.Extras) -> Generator[No
         watcher.end()
 
 
+JUST_ENDS_S = 1.0
+"""A job that ends within so many seconds is not missed."""
+
+
 class _Watcher(threading.Thread):
     def __init__(self, given: Namespace, job: Launched, found: live.Extras) -> None:
         super().__init__(name="mpmon watcher", daemon=True)
@@ -53,7 +57,8 @@ class _Watcher(threading.Thread):
                     return
                 self._see(observation)
         except Exception as problem:
-            if not self._job_ended.is_set():
+            # Of one that ends just now nothing was left to watch.
+            if not self._job_ended.wait(JUST_ENDS_S):
                 tell(f"the job is not watched: {in_words(problem)}")
 
     def end(self) -> None:
