@@ -43,7 +43,7 @@ _OWN = {
         "Give every permit back in a finally block or by `with`: whoever returns or raises before release() keeps it for ever.",
     ),
     Absent.FUTURE: (
-        "a future that nothing can complete: its event loop watches no descriptor but its own, and no thread or child runs",
+        "a future that nothing can complete: its event loop watches no descriptor but its own, and no thread or child could",
         "Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",
     ),
     Absent.OWN_END: (
