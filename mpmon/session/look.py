@@ -98,7 +98,7 @@ class Look:
         own code with a short time limit, and have gone on since.
         """
         self.in_collective: frozenset[int] = frozenset()
-        """Its main thread, if this look and the previous one found it at the same lines, in a collective."""
+        """Its main thread, if this look and the previous one found it at the same lines, in a collective or perhaps in one."""
         self.tasks: tuple[Task, ...] = ()
         """Tasks of its event loops: see `loops`."""
         self.tasks_problem: Unknown | None = None
@@ -170,7 +170,8 @@ class Look:
             or _lines(stack) != _lines(before)
         ):
             return frozenset()
-        return frozenset({self.pid} if wait_state(stack, None).kind is Wait.COLLECTIVE else ())
+        # Who waits for an operation of torch.distributed begun before is in torch's C code.
+        return frozenset({self.pid} if wait_state(stack, None).kind in (Wait.COLLECTIVE, Wait.UNKNOWN) else ())
 
     # Which threads and processes to query
 

@@ -181,6 +181,17 @@ def test_a_server_that_asks_itself() -> None:
     assert (found.findings[0].cause, suspects(found)) == ("self-deadlock", [(ROOT, "MainThread")])
 
 
+def test_who_can_wake_itself_does_not_wait_for_itself() -> None:
+    """A client of a server of others watches a pair of sockets of its own as well, by which its handlers wake it."""
+    pair = (kernel_object("socket:5", peer="socket:6", path="unix"), holds(ROOT, "socket:5"), holds(ROOT, "socket:6"))
+    server = kernel_object("socket:7", peer="socket:8", path="tcp 10.0.0.1:40000 to 10.0.0.2:80")
+    watches = blocked("epoll_wait", "socket:7", "socket:5", ran_at=0.0)
+    found = said(
+        (process(), thread(), stack("main", "lib/selectors.py:415 select", "job.py:9 main"), watches, server, *pair)
+    )
+    assert [finding.cause for finding in found.findings] == ["io-wait"]
+
+
 def test_the_child_of_a_forking_server_accepts_nothing() -> None:
     waits = (
         process(), thread(), stack("main", *SERVES_FOREVER), blocked("poll", LISTENING, ran_at=0.0),

@@ -14,6 +14,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import PROCESS_FILE
 from mpmon.diagnosis.stacks.frames import calls, innermost_user
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Frame, Handle, KernelObject
 
@@ -39,6 +40,29 @@ def told(job: JobState, near: KernelObject, *, writes: bool) -> str:
     naming = _naming(job, handles, near)
     pids = dict.fromkeys(row.pid for row in naming)
     return f"only the calls of pid {', '.join(map(str, pids))} name that end" if 0 < len(naming) < len(handles) else ""
+
+
+def keepers(job: JobState, key: ThreadKey) -> tuple[int, ...]:
+    """The processes that keep open the far end of what a thread reads, and so keep its end of file away, if all that have that
+    end have only inherited it: they wait for others, and their calls name other ends. Empty if one may send something.
+    """
+    row, items = job.blocked.get(key), list(job.waits_on(key))
+    if row is None or row.writes or len(items) != 1 or items[0].kind not in ("pipe", "socket"):
+        return ()
+    (near,) = items
+    far = near.peer or near.id
+    handles = [row for row in job.holders.get(far, ()) if near.peer or row.writes]
+    others = [row for row in handles if row.pid != key[0]]
+    if far in job.outsiders or not all(_has_only_inherited(job, row) for row in others):
+        return ()
+    return tuple(dict.fromkeys(row.pid for row in others))
+
+
+def _has_only_inherited(job: JobState, handle: Handle) -> bool:
+    process, named = job.processes.get(handle.pid), _named(job, handle.pid)
+    if process is None or not process.forked or not named:
+        return False
+    return handle.fd not in named and _only_waits(job, handle.pid)
 
 
 _FOR_OTHERS = ENDS_OF_PROCESSES | {

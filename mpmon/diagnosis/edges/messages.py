@@ -8,7 +8,7 @@ from mpmon.diagnosis.edges.connections import askers, at_limit, connection_words
 from mpmon.diagnosis.edges.dead import crashed, lost_relatives
 from mpmon.diagnosis.edges.heirs import told
 from mpmon.diagnosis.edges.items import asked, keeps_items, queues
-from mpmon.diagnosis.edges.other_ends import other_ends
+from mpmon.diagnosis.edges.other_ends import other_ends, reads_from_command
 from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -36,6 +36,9 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     writes = bool((row := job.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
     ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
+    if any(_leads_out(job, item) for item in objects):
+        # The other end of a socket by which a loop is woken is its own: that is no reason to wait for itself.
+        ends.pop(key, None)
     words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
@@ -47,7 +50,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not writes and (nobody := taken_by_ended(job, key, objects)):
         return WaitEdge((nobody,), words=words, evidence=nobody.why)
     # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
-    if dead and not writes and (asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects)):
+    others_owe = asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects) or reads_from_command(job, key)
+    if dead and not writes and others_owe:
         dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
@@ -258,6 +262,11 @@ def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """The socket's other end is open only in the waiter's own process: the process it was meant for is gone."""
     pids = {handle.pid for handle in job.holders.get(item.peer or "", ())}
     return item.kind == "socket" and pids == {key[0]}
+
+
+def _leads_out(job: JobState, item: KernelObject) -> bool:
+    """Nobody of the job has the other end of the connection, or is to accept it."""
+    return item.kind == "socket" and not (item.listens or item.listener or job.holders.get(item.peer or ""))
 
 
 def has_mail(job: JobState, key: ThreadKey) -> bool:

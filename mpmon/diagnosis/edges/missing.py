@@ -6,6 +6,7 @@ from mpmon.diagnosis.edges.replaced import replaced
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.roles import POOL_WORKERS
+from mpmon.diagnosis.stacks.copies import known_as
 from mpmon.diagnosis.stacks.frames import has, in_call
 from mpmon.diagnosis.stacks.native_waits import Sort
 from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, MAY_BE_ASKED, POOL_TASKS, RESULTS, Wait, context
@@ -36,8 +37,18 @@ def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     stack = job.stacks.get(key)
     if in_call(stack, TURNS):
         return Absent.OWN_LOOP
+    if is_of_pool(job, key):
+        return Absent.POOL_EMPTY
     of_semaphore = kind is Wait.CONDITION and has(stack, "/threading.py", ("acquire",))
     return Absent.PERMIT_LOST if of_semaphore else Absent.THREAD_ENDED
+
+
+def is_of_pool(job: JobState, key: ThreadKey) -> bool:
+    """The thread waits in a queue of a library's own class, in which that keeps its connections: who took one gives it back."""
+    state = job.wait_state(key)
+    return (
+        state.kind is Wait.THREAD_QUEUE and state.frame is not None and known_as(state.frame.file) != state.frame.file
+    )
 
 
 def why_no_result(job: JobState, key: ThreadKey, workers: list[int]) -> Absent:

@@ -29,7 +29,6 @@ from mpmon.diagnosis.edges.leaves import (
     keeps_waiting,
     manages,
     may_act_by_clock,
-    only_naps,
     owes_messages,
     pauses,
     polls_for_the_dead,
@@ -194,7 +193,9 @@ def _wakes_soon(job: JobState, key: ThreadKey) -> Answer:
     renews = kind is Wait.POLL and job.motion(key) is Motion.POLLING and asks_soon_again(job, key)
     edge = message(job, key) if renews else None
     others = [target for target in edge.targets if not _is_itself(target, key)] if edge else []
-    return edge if others and not any(isinstance(target, External) for target in others) else Status.LIVE
+    # A server outside may be what the loop of a Python program polls beside its timers; of another program, the calls tell.
+    outside = key[0] not in job.foreign and any(isinstance(target, External) for target in others)
+    return edge if others and not outside else Status.LIVE
 
 
 def _hidden(job: JobState, key: ThreadKey) -> Answer:
@@ -277,7 +278,7 @@ def _native(job: JobState, key: ThreadKey) -> WaitEdge | Status:
 def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     """The status of a thread that waits for nothing in the job: LIVE if its wait ends by itself, else LEAF."""
     if motion is Motion.UNKNOWN:
-        return Status.LEAF if only_naps(job, key) else Status.LIVE
+        return Status.LIVE
     if motion is Motion.NOT_SCHEDULED and job.wait_state(key).kind is Wait.RUNNING:
         # The thread is runnable, but the machine has no CPU for it.
         return Status.LIVE

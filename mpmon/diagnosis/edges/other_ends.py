@@ -100,3 +100,10 @@ def acting_thread(job: JobState, pid: int) -> ThreadKey:
         if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and is_feeder(stack):
             return other
     return pid, pid
+
+
+def reads_from_command(job: JobState, key: ThreadKey) -> bool:
+    """All at the other end of its pipe are programs that are not of Python, so none of them runs the library."""
+    names = [item.id for item in job.waits_on(key) if item.kind == "pipe"]
+    writers = {row.pid for name in names for row in job.holders.get(name, ()) if row.writes and row.pid != key[0]}
+    return bool(writers) and all(pid in job.foreign for pid in writers)

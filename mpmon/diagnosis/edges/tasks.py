@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.other_ends import reads_from_command
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
@@ -24,6 +25,8 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     packages = job.shape(key).asks
     past = job.thread_history(key)
     if not packages or past is None or not _asks(job, key) or share(past.samples) > POLLS_SHARE:
+        return None
+    if reads_from_command(job, key):
         return None
     tasks = [other for other in job.tasks if packages & job.shape(other).runs]
     others = [other for other in tasks if other != key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.imports import import_lock
-from mpmon.diagnosis.edges.missing import why_no_thread
+from mpmon.diagnosis.edges.missing import is_of_pool, why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.edges.remote import Callers
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -201,13 +201,16 @@ def _is_beside_server_in_c(job: JobState, key: ThreadKey) -> bool:
 
 def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """No thread has to end the wait: it has a time limit, after which the thread did something else before, or may do
-    something as yet unknown, such as a library that waits until its next job is due. A call in an event loop is not to hold it up
-    for long, whatever its limit, unless it waits for an event, which a handler may set.
+    something as yet unknown, such as a library that waits until its next job is due; not so one that wants a connection of a
+    pool, and fails then. A call in an event loop is not to hold it up for long, whatever its limit, unless it waits for an event,
+    which a handler may set.
     """
     pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
     if pause is None or stack is None or job.wait_state(key).kind not in MAY_BE_ASKED:
         return False
     if pause > SOON_S and in_call(stack, TURNS) and not job.in_event(key):
+        return False
+    if pause > SOON_S and is_of_pool(job, key):
         return False
     if pause > RETRY_S and _is_of_unknown_library(stack):
         return True

@@ -58,6 +58,7 @@ class Absent(Enum):
         "a future of an event loop that watches nothing but its own wake-up, and that no thread or child could complete"
     )
     PERMIT_LOST = "a permit of a semaphore of the process that was taken and not given back"
+    POOL_EMPTY = "a connection of a library's pool that was taken and not given back"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
     RESULT_LOST = "a result that its worker has sent and that the waiter's own process has lost"

@@ -28,6 +28,7 @@ from mpmon.diagnosis.thresholds import (
     FEWEST_TURNS,
     FROZEN_AFTER_S,
     LOOKS_SPAN_S,
+    PATIENCE_S,
     RECENT_TURNS,
     SAME_DEADLINE_S,
     SPAN_AGAIN_S,
@@ -35,7 +36,7 @@ from mpmon.diagnosis.thresholds import (
     SURE_TURNS,
     TIMED_SLICES,
 )
-from mpmon.model import Frame, Stack
+from mpmon.model import Blocked, Frame, Stack
 
 
 class Motion(Enum):
@@ -205,6 +206,24 @@ def renewed_since(samples: tuple[Sample, ...]) -> float | None:
             break
         since = before.at
     return since if since is not None and samples[-1].at - since >= LOOKS_SPAN_S else None
+
+
+def same_call_since(samples: tuple[Sample, ...]) -> float | None:
+    """Since when a program that shows only its system calls has renewed one with a time limit, and was never woken before,
+    seconds since the epoch; `None` if that is not long.
+    """
+    since = None
+    for before, after in reversed(list(pairwise(samples))):
+        if not _is_same_call(before.blocked, after.blocked) or _woken(before, after):
+            break
+        since = before.at
+    return since if since is not None and samples[-1].at - since >= PATIENCE_S else None
+
+
+def _is_same_call(one: Blocked | None, other: Blocked | None) -> bool:
+    if one is None or other is None or not (one.has_limit and other.has_limit):
+        return False
+    return (one.syscall, one.args) == (other.syscall, other.args)
 
 
 def _since_it_advanced(samples: list[Sample]) -> list[Sample]:

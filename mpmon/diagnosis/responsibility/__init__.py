@@ -37,7 +37,7 @@ from mpmon.diagnosis.responsibility.servers import (
     owing_answers,
     takers,
 )  # fmt: skip
-from mpmon.diagnosis.responsibility.streams import makers_of_room, starters, unanswered_prompt
+from mpmon.diagnosis.responsibility.streams import keepers_of_ends, makers_of_room, starters, unanswered_prompt
 from mpmon.diagnosis.responsibility.tasks import (
     awaited_tasks,
     idle_threads,
@@ -190,8 +190,9 @@ OF_THE_END: tuple[Callable[[StuckSet], Blame | None], ...] = (
 empty where it applies and no process of the job is to blame."""
 
 OF_EACH_OTHER: tuple[Callable[[StuckSet], Sequence[ThreadKey]], ...] = (
-    not_accepting, clients_at_fault, owing_answers, exchanging, takers, owing_items, keepers_of_permits, whose_end_is_awaited,
-    absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks, awaited_tasks, stuck_inside,
+    keepers_of_ends, not_accepting, clients_at_fault, owing_answers, exchanging, takers, owing_items, keepers_of_permits,
+    whose_end_is_awaited, absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks,
+    awaited_tasks, stuck_inside,
 )  # fmt: skip
 """Of members that wait for each other: the ways in which some are responsible; `hub` is what is left if none applies. How often
 their order matters is a score (`tests.scores`)."""

@@ -6,6 +6,7 @@ from mpmon.diagnosis.edges.queue_ledgers import owing
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import asked_by_all
+from mpmon.diagnosis.responsibility.streams import kept_ends
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, LOCKS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.manager_calls import client_calls
@@ -47,11 +48,13 @@ def keepers_of_permits(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
-    """The members that wait for items, if every possible producer waits for them to end; of a server and its clients, the
-    server; the producer itself, if its script has ended.
+    """The members that wait for items, if every possible producer waits for them to end, and uses its end of the pipe; of a
+    server and its clients, the server; the producer itself, if its script has ended.
     """
     if over := ended_scripts(stuck):
         return over
+    if kept_ends(stuck):
+        return []
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS_OF_PROCESSES)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpmon.diagnosis.edges.heirs import keepers
 from mpmon.diagnosis.graph import Ending, Exited, Target
 from mpmon.diagnosis.responsibility.members import helpers_of, pids_asked, waits_for_room
 from mpmon.diagnosis.responsibility.servers import hub
-from mpmon.diagnosis.stacks.waits import LOCKS, in_own_code
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, LOCKS, Wait, in_own_code
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
@@ -30,6 +31,23 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
     left = [target for target in targets if not isinstance(target, Exited)]
     all_stuck = left and all(target in stuck.closed.members for target in left)
     return asks if asks and all_stuck and not any(_reads_output(stuck, target, asks) for target in left) else None
+
+
+def kept_ends(stuck: StuckSet) -> dict[ThreadKey, list[ThreadKey]]:
+    """Members that read from a pipe or connection until its end, each with the members that keep its other end open and do not
+    use it.
+    """
+    if not stuck.is_mutual:
+        return {}
+    kept = {
+        key: [(pid, pid) for pid in keepers(stuck.job, key)] for key in stuck.members_in(*COMES_BY_READING, Wait.SOCKET)
+    }
+    return {key: found for key, found in kept.items() if found and set(stuck.closed.members).issuperset(found)}
+
+
+def keepers_of_ends(stuck: StuckSet) -> list[ThreadKey]:
+    """The members that keep open what others read until its end."""
+    return list(dict.fromkeys(keeper for found in kept_ends(stuck).values() for keeper in found))
 
 
 def _are_ancestors(stuck: StuckSet, targets: Sequence[Target], pid: int) -> bool:

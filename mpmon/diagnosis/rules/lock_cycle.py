@@ -15,7 +15,7 @@ from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
 from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
-from mpmon.diagnosis.responsibility.streams import in_given_stream, unanswered_prompt
+from mpmon.diagnosis.responsibility.streams import in_given_stream, kept_ends, unanswered_prompt
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, LOCKS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, split
@@ -48,6 +48,7 @@ def match(stuck: StuckSet) -> Match | None:
         or left_connection(stuck)
         or loop_keeper(stuck)
         or unread(stuck)
+        or kept_ends(stuck)
         or unanswered_prompt(stuck) in stuck.job.stacks
     ):
         # The cycle is not the whole story: another rule names the cause.

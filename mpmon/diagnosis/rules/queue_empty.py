@@ -17,6 +17,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility.ended import those_gone
 from mpmon.diagnosis.responsibility.passed_round import ended_scripts
 from mpmon.diagnosis.responsibility.servers import asked_by_all
+from mpmon.diagnosis.responsibility.streams import kept_ends
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, OUTCOMES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
@@ -30,7 +31,7 @@ NEEDS = frozenset({"stacks", "blocked", "handles"})
 def match(stuck: StuckSet) -> Match | None:
     """A reader of a queue or pipe with no live writer, or whose writers wait for it to end."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
-        return _awaited_by_writers(stuck)
+        return _kept_open(stuck) or _awaited_by_writers(stuck)
     left_alone = stuck.nobody is not None and stuck.wait_state().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
     if loss(stuck) is not Loss.ITEMS and not (
         left_alone and stuck.nobody and stuck.nobody.reason is Absent.NO_OTHER_END
@@ -146,6 +147,27 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
         evidence=(*evidence_of(stuck.job, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
         advice=(*advice_on(stuck.job, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
         certainty=Certainty.LIKELY,
+    )
+
+
+def _kept_open(stuck: StuckSet) -> Match | None:
+    """A reader that would go on at the end of its input, which processes keep away that have inherited the other end."""
+    kept = kept_ends(stuck)
+    if not kept:
+        return None
+    (reader, keepers), *_ = kept.items()
+    names, alone = stuck.job.names(keepers), len(keepers) == 1
+    keep, were = ("keeps", "it was") if alone else ("keep", "they were")
+    return Match(
+        summary=f"{stuck.job.name(reader[0])} waits{stuck.at(reader)} for {stuck.wait_state(reader).words} or the end of its "
+        f"input, whose other end {names} {keep} open without using it: {were} forked while that end was open",
+        evidence=stuck.edge_evidence(),
+        advice=(
+            "In each child, close the ends that are not its own, or start the processes with spawn, which inherits none.",
+            "Or send an end marker (None) instead of closing the pipe.",
+        ),
+        certainty=Certainty.LIKELY,
+        tells_of=frozenset({reader}),
     )
 
 

@@ -42,6 +42,10 @@ _OWN = {
         "a permit of a threading semaphore, and no thread is left that could give one back",
         "Give every permit back in a finally block or by `with`: whoever returns or raises before release() keeps it for ever.",
     ),
+    Absent.POOL_EMPTY: (
+        "a connection of a pool that has none left, and no other thread of its process is left that could give one back",
+        "Give every connection back on every path (`with engine.connect() as connection`), or let the pool have more of them.",
+    ),
     Absent.FUTURE: (
         "a future that nothing can complete: its event loop watches no descriptor but its own, and no thread or child could",
         "Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",

@@ -16,6 +16,7 @@ from mpmon.diagnosis.progress.motion import (
     is_frozen,
     motion,
     renewed_since,
+    same_call_since,
     same_since,
     share,
     till_now,
@@ -59,7 +60,8 @@ class ThreadMotions(ThreadWaits):
             else:
                 found = self.memory.same(("motion", key), _gets_on, past.samples)
                 moves = till_now(found, past, self.now)
-                asks = moves is Motion.PROGRESSING and self.asks_since(key) is not None
+                may_ask = moves is Motion.PROGRESSING or (moves is Motion.UNKNOWN and key[0] in self.foreign)
+                asks = may_ask and self.asks_since(key) is not None
                 self._motions[key] = Motion.POLLING if asks else moves
         return self._motions[key]
 
@@ -71,6 +73,8 @@ class ThreadMotions(ThreadWaits):
         past, kind = self.thread_history(key), self.local_wait(key).kind
         if past is None:
             return None
+        if key[0] in self.foreign:
+            return self._calls_again_since(key, past)
         since = None
         if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
@@ -81,6 +85,20 @@ class ThreadMotions(ThreadWaits):
         if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
             return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
+
+    def _calls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
+        """The same for the only thread of a program that is not Python: it has read and written nothing, and got nothing over the
+        connections that it polls. A server may be called at any time.
+        """
+        process, items = self.processes[key[0]], list(self.waits_on(key))
+        if process.threads != 1 or any(item.listens for item in items):
+            return None
+        if (since := self.memory.same(("calls", key), same_call_since, past.samples)) is None:
+            return None
+        life = self.history.life(process)
+        got = (item.received_at for item in items if item.received_at is not None)
+        last = max((*got, *(life.io_at if life else ())), default=since)
+        return None if last > since else since
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
         """The thread is the main thread of a rank, or of a process that works for one which is in no collective, and another rank

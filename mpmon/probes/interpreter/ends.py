@@ -1,4 +1,5 @@
-"""The descriptors of the connections and sockets that the variables of a call are bound to, also in lists and tuples.
+"""The descriptors of the connections and sockets that the variables of a call are bound to, also in lists and tuples, or the
+attributes of its `self`.
 
 Forks inherit the ends of all pipes and sockets of their parent; which of them a process uses shows in what its calls name.
 """
@@ -33,6 +34,14 @@ def ends_in(objects: Objects, variables: Sequence[tuple[int, bytes]]) -> tuple[i
             elif (end := _end(objects, thing, kind)) is not None:
                 found[end] = None
     return tuple(found)
+
+
+def ends_of(objects: Objects, instance: int) -> tuple[int, ...]:
+    """The same for the attributes of an object."""
+    with suppress(Torn):
+        values = [value for value in objects.values(instance)[:MOST_ITEMS] if value]
+        return ends_in(objects, [(value, objects.kind(value)) for value in values])
+    return ()
 
 
 def _of_items(objects: Objects, thing: int) -> Iterator[int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from mpmon.probes.calls import KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
 from mpmon.probes.interpreter.codes import Code
-from mpmon.probes.interpreter.ends import ends_in
+from mpmon.probes.interpreter.ends import ends_in, ends_of
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import (
     DICT,
@@ -69,6 +69,7 @@ class Values:
         self._tokens: dict[int, str] = {}
         self._names: dict[int, bytes] = {}
         """Of types."""
+        self._ends_of: dict[int, tuple[int, ...]] = {}
         self._telling: dict[int, tuple[slice, ...]] = {}
         """By type, the parts of a head that show an object's value or size."""
 
@@ -80,7 +81,7 @@ class Values:
         return [
             Call(
                 code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry,
-                ends=self._ends(values) if is_users(file) else (),
+                ends=self._ends(code, values) if is_users(file) else (),
             )
             for (link, code), file, values in zip(places, files, bound, strict=True)
         ]  # fmt: skip
@@ -125,10 +126,18 @@ class Values:
             for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
         ]  # fmt: skip
 
-    def _ends(self, values: Iterable[int]) -> tuple[int, ...]:
+    def _ends(self, code: Code, values: Sequence[int]) -> tuple[int, ...]:
         """`Frame.ends`."""
         heads = ((value, self._heads.get(value)) for value in values if value)
-        return ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
+        found = ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
+        is_method = code.locals[:1] == ("self",) and values[:1] != (0,)
+        return tuple(dict.fromkeys((*found, *(self._own_ends(values[0]) if is_method and values else ()))))
+
+    def _own_ends(self, instance: int) -> tuple[int, ...]:
+        """Of an object, whose methods call each other."""
+        if instance not in self._ends_of:
+            self._ends_of[instance] = ends_of(self._objects, instance)
+        return self._ends_of[instance]
 
     def _text(self, value: int, *, in_full: bool) -> str:
         texts = self._in_full if in_full else self._tokens
