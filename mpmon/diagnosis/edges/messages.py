@@ -34,9 +34,11 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if any(item.kind == "inotify" for item in objects):
         return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
     writes = bool((row := job.blocked.get(key)) and row.writes)
-    ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
+    by_item = [(item, list(other_ends(job, key, item, writes=writes))) for item in objects]
+    ends = dict.fromkeys(target for _, found in by_item for target in found)
     ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
-    if any(_leads_out(job, item) for item in objects):
+    outside = [External(item.path or "") for item, found in by_item if not found and _leads_out(item)]
+    if outside:
         # The other end of a socket by which a loop is woken is its own: that is no reason to wait for itself.
         ends.pop(key, None)
     words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
@@ -63,11 +65,11 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence, writes=writes)):
         return edge
-    if job.wait_state(key).kind is Wait.SOCKET and ends and not writes:
+    if job.wait_state(key).kind is Wait.SOCKET and ends and not (writes or outside):
         words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
-        basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
-        targets = (*ends, *dead, *strangers)
+        basis = Basis.KERNEL.when(not (strangers or outside) and _is_named(job, key, objects, list(ends)))
+        targets = (*ends, *dead, *strangers, *outside)
         return WaitEdge(targets, basis=basis, of_data=not writes, of_room=writes, words=words, evidence=evidence)
     if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
         only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
@@ -264,9 +266,9 @@ def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     return item.kind == "socket" and pids == {key[0]}
 
 
-def _leads_out(job: JobState, item: KernelObject) -> bool:
-    """Nobody of the job has the other end of the connection, or is to accept it."""
-    return item.kind == "socket" and not (item.listens or item.listener or job.holders.get(item.peer or ""))
+def _leads_out(item: KernelObject) -> bool:
+    """It is a connection over the network."""
+    return item.kind == "socket" and (item.path or "").startswith("tcp ") and not (item.listens or item.listener)
 
 
 def has_mail(job: JobState, key: ThreadKey) -> bool:
