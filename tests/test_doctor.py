@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
-from mpmon.doctor import Check, checkup, exit_status, machine, render, rights, tools
+from mpmon.doctor import Check, checkup, exit_status, machine, render, rights, stacks, tools
 from mpmon.doctor.check import PROC
 from mpmon.doctor.tools import check_py_spy
 from mpmon.probes.native.samples import NotSampled
@@ -168,6 +169,14 @@ def test_nothing_forbids_it(fake: FakeProc) -> None:
     assert "mpmon doctor 42" in fake.why(42)
 
 
+def test_the_doctor_does_not_send_to_itself(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.status(42)
+    fake.python(42)
+    monkeypatch.setattr(stacks, "PROC", fake.root)
+    monkeypatch.setattr(stacks, "answer_of", lambda _: (1, "refused"))
+    assert stacks.check_target_stacks(42, fake.root).do_this == stacks.HIDDEN_RULE
+
+
 def test_tracer_state_and_namespace(fake: FakeProc) -> None:
     fake.status(42, state="T", tracer=99, namespace="42\t7")
     assert "pid 99" in fake.check(42, "tracer of pid 42").because
@@ -263,6 +272,15 @@ def test_this_machine_and_a_process_that_is_not_python() -> None:
         assert named(checks, f"Python in pid {pid}").ok is False
 
 
+def test_this_machine_and_a_script_that_runs_a_python() -> None:
+    with started("/bin/sh", "-c", f'"{sys.executable}" -c "{READY}"; true') as pid:
+        checks = checkup(pid)
+        python = named(checks, f"Python in pid {pid}")
+        assert python.ok is True
+        assert "judges the Python process below it" in python.because
+        assert named(checks, f"stacks of pid {psutil.Process(pid).children()[0].pid}").ok is (exit_status(checks) == 0)
+
+
 def test_this_machine_and_a_zombie() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -352,7 +370,7 @@ def test_aligned_text() -> None:
     checks = (Check("one", ok=True, because="it is"), Check("another", ok=None, because="who knows", do_this="ask"))
     assert render(checks) == (
         "ok       one      it is\n"
-        "unknown  another  who knows\n"
+        "note     another  who knows\n"
         "                  do: ask"
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def _of_process(pid: int | None, proc: Path) -> tuple[Check, ...]:
     try:
         return patiently(lambda: tuple(checks_of_process(pid, proc)))
     except LeftBehind as problem:
-        remedy = "it is in execve(2) and waits for a file system: look at its parent"
+        remedy = "check the mounts of the job (mpmon explain mount-silent): in execve(2), it waits for one"
         return (Check(f"{STACKS} of pid {pid}", ok=False, because=problem.strerror or "", do_this=remedy),)
 
 
@@ -48,7 +48,7 @@ def render(checks: Sequence[Check]) -> str:
     width = max((len(check.name) for check in checks), default=0)
     lines: list[str] = []
     for check in checks:
-        word = {True: "ok", False: "problem", None: "unknown"}[check.ok]
+        word = {True: "ok", False: "problem", None: "note"}[check.ok]
         lines.append(f"{word:<8} {check.name:<{width}}  {check.because}")
         if check.do_this:
             lines.append(f"{'':<8} {'':<{width}}  do: {check.do_this}")

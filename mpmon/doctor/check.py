@@ -16,6 +16,6 @@ class Check:
 
     name: str
     ok: bool | None
-    """`None` if unknown, or if it does not matter here."""
+    """`None` if unknown, or if it does not matter here: a note."""
     because: str
     do_this: str = ""

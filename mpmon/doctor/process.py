@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mpmon.doctor.check import Check
@@ -62,10 +62,11 @@ def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
     yield check_owner(pid, target, proc)
     yield check_dumpable(pid, target, proc)
     yield check_tracer(pid, target)
-    yield check_python(pid, target, proc)
+    below = [] if is_python(pid, proc) is not False else _pythons_below(pid, proc)
+    yield check_python(pid, target, proc, below)
     yield check_target_namespace(pid, target, proc)
     yield from (check_file(pid, name, what, proc) for name, what in PRIVATE_FILES.items())
-    yield check_target_stacks(pid, proc)
+    yield check_target_stacks(next(iter(below), pid), proc)
 
 
 def check_state(pid: int, target: Credentials) -> Check:
@@ -94,7 +95,7 @@ def check_dumpable(pid: int, target: Credentials, proc: Path) -> Check:
     name = f"dumpable, pid {pid}"
     answer = is_dumpable(pid, proc, target.uids[1]) if target.uids else None
     if answer is None:
-        return Check(name, ok=None, because="does not show for root's processes, and root may read them anyway")
+        return Check(name, ok=None, because="cannot be seen for root's processes; root may read them anyway")
     if answer:
         return Check(name, ok=True, because="its files in /proc belong to its user")
     because = "its files in /proc belong to root: it is setuid or has cleared the flag"
@@ -110,16 +111,27 @@ def check_tracer(pid: int, target: Credentials) -> Check:
     return Check(f"tracer of pid {pid}", ok=None, because=because, do_this=remedy)
 
 
-def check_python(pid: int, target: Credentials, proc: Path) -> Check:
-    """Whether there is a Python in it."""
+def _pythons_below(pid: int, proc: Path) -> list[int]:
+    """The Python processes of the job below a shell or a launcher, in the order in which they started."""
+    machine = Machine(str(proc))
+    below = (row for row in machine.processes() if pid in machine.ancestors(row.pid))
+    pythons = (row for row in below if row.is_python and not row.is_mpmon)
+    return [row.pid for row in sorted(pythons, key=lambda row: row.start_ticks)]
+
+
+def check_python(pid: int, target: Credentials, proc: Path, below: Sequence[int] = ()) -> Check:
+    """Whether there is a Python in it, or in its descendants."""
     name = f"Python in pid {pid}"
     answer = is_python(pid, proc)
     if answer is None:
         return Check(name, ok=None, because="its executable and maps cannot be read")
     if answer:
         return Check(name, ok=True, because=f"{target.name}: a Python executable or library")
-    because = f"{target.name} is not Python; mpmon still shows its state and its children"
-    return Check(name, ok=False, because=because, do_this="give the pid of the Python process below it")
+    if below:
+        they = f"{len(below)} Python processes" if len(below) > 1 else "Python process"
+        return Check(name, ok=True, because=f"{target.name} is not Python: mpmon judges the {they} below it")
+    because = f"{target.name} is not Python, and there is no Python process below it"
+    return Check(name, ok=False, because=because, do_this="run `mpmon` without a pid to choose from the running jobs")
 
 
 def check_target_namespace(pid: int, target: Credentials, proc: Path) -> Check:

@@ -18,6 +18,11 @@ STACKS = "stacks"
 CHILD = "import sys; print('ready', flush=True); sys.stdin.read()"
 """A program that waits."""
 
+HIDDEN_RULE = (
+    "run mpmon on the host: a sandbox or security module (seccomp, AppArmor, SELinux, gVisor) probably forbids it"
+)
+"""What to do if no rule that forbids reading is found, since the doctor itself has been asked already."""
+
 
 def check_own_child(proc: Path) -> Check:
     """Read the stacks of a Python child process as a test."""
@@ -49,5 +54,5 @@ def _read_stacks(name: str, pid: int, proc: Path) -> Check:
     status, said = answer_of([executable, "dump", "--nonblocking", "--json", "--pid", str(pid)])
     if status == 0:
         return Check(name, ok=True, because="py-spy reads them")
-    because, _, remedy = why_unreadable(pid, proc).partition(": ")
+    because, _, remedy = why_unreadable(pid, proc, otherwise=HIDDEN_RULE).partition(": ")
     return Check(name, ok=False, because=f"{because} (py-spy: {first_line(said)})", do_this=remedy)

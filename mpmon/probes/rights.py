@@ -132,8 +132,10 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def why_unreadable(pid: int, proc: Path = Path("/proc")) -> str:
-    """One sentence on why the stacks of a process could not be read, with what to do about it."""
+def why_unreadable(pid: int, proc: Path = Path("/proc"), otherwise: str = "") -> str:
+    """One sentence on why the stacks of a process could not be read, with what to do about it; `otherwise` is what to do if
+    no reason is found.
+    """
     target = read_credentials(pid, proc)
     if target is None:
         return f"pid {pid} has ended"
@@ -146,7 +148,8 @@ def why_unreadable(pid: int, proc: Path = Path("/proc")) -> str:
         return f"pid {pid} ({target.name}) is not a Python process, or its Python cannot be recognised"
     if target.tracer_pid:
         return f"pid {pid} is held by a tracer, pid {target.tracer_pid}: detach it"
-    return _suspect_seccomp(proc) or f"/proc shows nothing that forbids reading pid {pid}: try `mpmon doctor {pid}`"
+    otherwise = otherwise or f"try `mpmon doctor {pid}`"
+    return _suspect_seccomp(proc) or f"mpmon found no reason why it cannot read pid {pid}: {otherwise}"
 
 
 def why_refused(pid: int, proc: Path = Path("/proc")) -> str:
