@@ -10,7 +10,8 @@ from mpmon.model import Mount
 
 ADVICE = (
     "Check its server: until it answers, every process that touches a file there blocks.",
-    "NFS: umount -f PATH releases the waiting threads. FUSE: write 1 to /sys/fs/fuse/connections/N/abort.",
+    "Last resort, as root: umount -f PATH (NFS), or write 1 to /sys/fs/fuse/connections/N/abort (FUSE).",
+    "The waiting calls of all processes that use the mount then fail with an I/O error, and data not yet written is lost.",
 )
 
 

@@ -3,8 +3,10 @@
 What it looks like: every process that reads, opens or lists anything there blocks, in a wait that no signal ends; so do `df`,
 `ls` and `lsof`.  Processes that only have a file open there continue until they touch it.
 Why: the server of an NFS, SMB, Lustre or FUSE mount is down or overloaded, or the network to it is cut.
-What to do: check the server; `umount -f` or `umount -l` releases NFS waiters, for FUSE write 1 to the `abort` file of its
-connection below /sys/fs/fuse/connections; mount with `soft` or a timeout where a failed read is better than a hang.
+What to do: check the server.  As a last resort, as root: `umount -f PATH` (NFS), or write 1 to the `abort` file of the
+connection below /sys/fs/fuse/connections (FUSE).  The waiting calls then fail with an I/O error, in every process of the
+machine that uses the mount, and data not yet written is lost.  Mount with `soft` or a timeout where a failed read is better
+than a hang.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 What it looks like: /dev/shm fills although little runs; free memory of the machine shrinks from job to job.
 Why: a killed process removes nothing; tensors of the sharing strategy file_system and reference counts of CUDA memory have
 names in /dev/shm and stay until they are removed or the machine restarts.
-What to do: remove the files listed: no process has them mapped, and their creators are dead.
+What to do: remove the files listed, if no container shares this /dev/shm (`--ipc=host`): mpmon sees only the processes of
+its own pid namespace, and none of these has the files mapped.
 """
 
 from __future__ import annotations
@@ -36,5 +37,11 @@ def remarks(job: JobState) -> Iterator[Remark]:
         topic=TOPIC,
         summary=f"{len(orphans)} file{'s' if len(orphans) > 1 else ''} {size(held)} in /dev/shm belong to dead processes",
         evidence=tuple(f"{row.path} {size(row.size_bytes)}, made by pid {row.creator}, which is dead" for row in largest),
-        advice=("No process has them mapped: rm them (mpmon --json lists them all under shared_memory.orphans).",),
+        advice=(_REMOVE,),
     )  # fmt: skip
+
+
+_REMOVE = (
+    "No process that mpmon can see has them mapped: if no other container shares this /dev/shm, remove them (mpmon --json lists "
+    "them all under shared_memory.orphans)."
+)

@@ -3,7 +3,8 @@
 What it looks like: a forked process is in a tensor or array operation; the kernel shows a futex that is neither a pthread
 mutex nor a semaphore (the barrier of libgomp); the pool's threads are missing.
 Why: fork copies the pool's bookkeeping but not its threads.
-What to do: start processes with `spawn` or `forkserver`, or call `torch.set_num_threads(1)` before any work in the parent.
+What to do: start processes with `spawn` or `forkserver`. Or call `torch.set_num_threads(1)`: in the child before its first
+operation, or in the parent before any.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         advice=(
             'Start the process with multiprocessing.get_context("spawn") or "forkserver".',
-            "Or call torch.set_num_threads(1) in the child before the first operation.",
+            "Or call torch.set_num_threads(1): in the child before its first operation, or in the parent before any.",
         ),
         certainty=Certainty.PROVED if team else Certainty.LIKELY,
     )
