@@ -8,7 +8,7 @@ commands share: the options they know, the settings file, the live job, and how 
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("[options] -- CMD", "start a job with the queue shim on, and watch it"),
-    "demo": ("[SCENE]", "start a small job that really hangs, and watch it (--list)"),
+    "demo": ("[SCENE]", "start a small demonstration job (most of them hang), and watch it (--list)"),
     "serve": ("[PID]", "the screen in a browser, on this machine only"),
     "export": ("[PID]", "Prometheus metrics of a running job; template files with --print"),
     "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; --gpu for GPUs"),

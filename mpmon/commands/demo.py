@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon demo", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Start a small real job that hangs, and watch it. All its processes are gone afterwards.",
+        description="Start a small demonstration job (most of them hang), and watch it. All its processes are gone afterwards.",
     )  # fmt: skip
     options.add_watching(made)
     made.add_argument("scene", nargs="?", metavar="SCENE", help="which job (see --list)")

@@ -90,9 +90,7 @@ def parser() -> argparse.ArgumentParser:
         prog="mpmon export", allow_abbrev=False,
         description="Export mpmon's findings about a job as Prometheus metrics, as long as the job runs.",
     )  # fmt: skip
-    made.add_argument(
-        "pid", nargs="?", type=options.pid, metavar="PID", help="any process of the job; its launcher shows all"
-    )
+    made.add_argument("pid", nargs="?", type=options.pid, metavar="PID", help="pid of the job's launcher (see --up)")
     made.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     options.add_nodes(made)
     made.add_argument("--textfile", metavar="FILE",

@@ -75,7 +75,7 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=pid,
         metavar="PID",
-        help="the job's launcher; from any other process, only it and what it started is seen (see --up)",
+        help="pid of the job's launcher (of any other process: only that one and its descendants are watched; see --up)",
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     parser.add_argument("--replay", metavar="FILE", nargs="+",
@@ -104,7 +104,8 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("--pods", metavar="SELECTOR", help="Kubernetes pods: job-name=train")
     nodes.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the pods")
     nodes.add_argument("-c", "--container", metavar="NAME", help="container in the pods")
-    nodes.add_argument("--agent", metavar="PATH", help="mpmon on the nodes, if not at the same path or on the PATH")
+    nodes.add_argument("--agent", metavar="PATH",
+                       help="path of mpmon on the nodes, if it is neither the path used here nor on their PATH")  # fmt: skip
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +118,8 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
 def add_alarm(parser: argparse.ArgumentParser) -> None:
     """The alarm for a hang of a live job."""
     parser.add_argument("--on-hang", metavar="CMD",
-                        help="run this in a shell once when a hang begins and once when it is over, with the report as input; "
+                        help="run this in a shell when a hang begins, when its cause or suspect changes, and when it is "
+                        "over, with the report as input; "
                         "MPMON_EVENT is hang or end, MPMON_CAUSE, MPMON_SUSPECT ... say why (mpmon explain alerts)")  # fmt: skip
 
 
@@ -156,10 +158,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         "--readonly",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="do not offer to send signals to the job",
+        help="never send signals (with mpmon serve, where it is the default, also write no files and show no secrets)",
     )
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
-                        help="auto: unless NO_COLOR is set")  # fmt: skip
+                        help="auto: colours unless NO_COLOR is set")  # fmt: skip
     parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="same as --color never")
     parser.add_argument(
         "--theme", metavar="NAME", default=DEFAULT_THEME, help=f"theme of the screen (default {DEFAULT_THEME})"

@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--output", metavar="FILE", help="file for the output of CMD while the screen is shown")
     made.add_argument("--dump-stacks", action="store_true",
-                      help="let the job write its own stacks on a signal (SIGURG), if py-spy may not read it")  # fmt: skip
+                      help="where py-spy may not read the job, send it SIGURG so that it writes its own stacks")  # fmt: skip
     options.add_recording(made)
     options.add_alarm(made)
     options.add_settings(made)

@@ -47,14 +47,14 @@ class Scene:
 SCENES: tuple[Scene, ...] = (
     Scene(
         "loader",
-        "a DataLoader worker sleeps in a download's back-off, the trainer waits for its batch",
+        "a DataLoader worker sleeps between download retries while the trainer waits for its batch",
         "worker-stuck",
         "mpmon.demo.scenes.loader",
         uses_torch=True,
     ),
     Scene(
         "spin",
-        "a DataLoader worker spins forever in __getitem__",
+        "a DataLoader worker is in an endless busy loop in __getitem__",
         "worker-stuck",
         "mpmon.demo.scenes.spin",
         uses_torch=True,
@@ -69,7 +69,7 @@ SCENES: tuple[Scene, ...] = (
     ),
     Scene(
         "dead",
-        "a worker was killed, the main process waits for its result forever",
+        "a worker was killed; the main process waits for its result forever",
         "worker-dead",
         "mpmon.demo.scenes.dead",
     ),
@@ -87,7 +87,7 @@ SCENES: tuple[Scene, ...] = (
     ),
     Scene(
         "ddp",
-        "four ranks train together: one waits in a barrier that the others do not come to",
+        "four ranks train together: one waits in a barrier that the others never reach",
         "collective-mismatch",
         "mpmon.demo.scenes.ddp",
         uses_torch=True,

@@ -124,7 +124,7 @@ def test_every_panel_of_the_dashboard_has_data(exported: str, tmp_path: Path) ->
             return all(shown.values())
 
         assert becomes(filled), [title for title, series in shown.items() if not series]
-        (finding,) = shown["Who must move first A"]
+        (finding,) = shown["Who blocks the others A"]
         assert EXPORTED.items() <= finding["metric"].items()
         assert not {"__name__", "job", "instance"} & finding["metric"].keys()
         assert offered(address) == [EXPORTED["job_id"]]
@@ -150,7 +150,7 @@ def test_a_job_that_is_exported_twice_is_shown_once(exported: str, tmp_path: Pat
         assert becomes(
             lambda: [row["value"][1] for row in asked(address, "/api/v1/query", query=both)["result"]] == ["2"]
         )
-        assert len(asked(address, "/api/v1/query", query=panels()["Who must move first A"])["result"]) == 1
+        assert len(asked(address, "/api/v1/query", query=panels()["Who blocks the others A"])["result"]) == 1
         (spins,) = asked(address, "/api/v1/query", query=panels()["GPUs that only spin A"])["result"]
         assert spins["value"][1] in ("0", "1")
 
