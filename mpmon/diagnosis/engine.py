@@ -184,8 +184,11 @@ def _healthy_words(job: JobState, graph: Graph, goals: list[ThreadKey]) -> str:
     if waits_long(job, graph, goal):
         return f"{_waiting_words(job, graph, goal)}{_above(job)}"
     moves = job.motion(goal) is Motion.PROGRESSING
-    said = f"{name} is making progress: {doing(job, goal)}" if moves else f"{name} is {doing(job, goal)}"
-    return f"{said}{_above(job)}"
+    return f"{name} is {_in_motion(doing(job, goal)) if moves else doing(job, goal)}{_above(job)}"
+
+
+def _in_motion(last: str) -> str:
+    return f"making progress (last seen {last})"
 
 
 def _above(job: JobState) -> str:
@@ -200,10 +203,10 @@ def _above(job: JobState) -> str:
 def _waiting_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
     others = islice(graph.reached(goal), 1, None)
     helper = next((key for key in others if graph.node(key).status is Status.LIVE), None)
-    words = f"{job.role(goal[0]).name} has waited for {age(job.now - stands_since(job, goal))}"
+    words = f"{job.role(goal[0]).name} has been waiting for {age(job.now - stands_since(job, goal))}"
     if helper is None:
         edge = graph.node(goal).edge
         return f"{words} for {edge.words}" if edge and edge.words else words
     other = f"its {job.thread_words(helper)}" if helper[0] == goal[0] else job.role(helper[0]).name
     moves = job.motion(helper) is Motion.PROGRESSING
-    return f"{words} for {other}, which is {'making progress: ' if moves else ''}{doing(job, helper)}"
+    return f"{words} for {other}, which is {_in_motion(doing(job, helper)) if moves else doing(job, helper)}"

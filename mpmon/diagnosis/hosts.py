@@ -115,10 +115,11 @@ def _finding(hosts: Hosts, row: Finding) -> Finding:
 
 
 def _with_place(hosts: Hosts, summary: str, suspect: Suspect) -> str:
-    """Add the location of a suspect after its role: each machine has a dataloader worker 0."""
+    """Add the location of a suspect after its role, and its rank where the role does not tell it."""
     if not hosts.name(suspect.pid):
         return summary
-    of = "" if suspect.rank is None or suspect.role == f"rank {suspect.rank}" else f", of rank {suspect.rank}"
+    told = suspect.rank is None or suspect.role.endswith(f"rank {suspect.rank}")
+    of = "" if told else f", of rank {suspect.rank}"
     if f"pid {suspect.pid}" in summary:
         return summary.replace(f"pid {suspect.pid})", f"pid {suspect.pid}{of})", 1)
     # The role of a dead process may not be known by a name of its own.

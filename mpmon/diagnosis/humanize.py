@@ -83,6 +83,12 @@ def speed(per_second: float) -> str:
     return f"{per_second:.{2 if per_second < 1 else 1 if per_second < 100 else 0}f}"
 
 
+def with_pid(name: str, pid: int | str) -> str:
+    """`rank 3 (pid 7)`; a name in parentheses is joined with the pid: `process train (Process-2, pid 7)`."""
+    note = name.rpartition("(")[2].removesuffix(")") if name.endswith(")") else ""
+    return f"{name[:-1]}, pid {pid})" if note and not note.isdigit() else f"{name} (pid {pid})"
+
+
 def mount_words(mount: Mount) -> str:
     """`nfs4 server:/export on /data`."""
     return f"{mount.kind} {mount.source} on {mount.path}"

@@ -36,7 +36,7 @@ def suspect(job: JobState, who: ThreadKey | int) -> Suspect:
     """A thread as a suspect, or the process of this pid, which has ended."""
     pid = who if isinstance(who, int) else who[0]
     role, process = job.role(pid), job.processes.get(pid)
-    found = Suspect(pid=pid, dead=process is None or process.ended, role=role.name, rank=role.rank)
+    found = Suspect(pid=pid, dead=process is None or process.ended, role=job.title(pid), rank=role.rank)
     if isinstance(who, int):
         return replace(found, dead=True)
     return replace(found, thread=job.thread_name(who), tid=who[1], frame=stands_at(job, who))

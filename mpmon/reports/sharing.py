@@ -47,7 +47,7 @@ def _queue(found: Ipc, view: QueueView) -> str:
     facts = [_content(view), _flow(found, view)]
     facts += [f"{_names(found, view.blocked_put)} blocked in put" if view.blocked_put else ""]
     facts += [_lock("reader", view.read_lock), _lock("writer", view.write_lock)]
-    facts += [f"{view.lost} items lost" if view.lost else ""]
+    facts += [f"{view.lost} item{'s' if view.lost > 1 else ''} lost" if view.lost else ""]
     return f"{in_words(view)}: {'; '.join(fact for fact in facts if fact)}"
 
 
@@ -55,7 +55,8 @@ def _content(view: QueueView) -> str:
     if view.depth is None:
         depth = "depth unknown" + (f" ({view.reasons['depth']})" if "depth" in view.reasons else "")
     else:
-        depth = f"{view.depth} of {view.capacity} items" if view.capacity else f"{view.depth} items"
+        items = f"item{'' if (view.capacity or view.depth) == 1 else 's'}"
+        depth = f"{view.depth} of {view.capacity} {items}" if view.capacity else f"{view.depth} {items}"
     return depth + (f", {view.bytes_unread} bytes unread" if view.bytes_unread is not None else "")
 
 
@@ -82,7 +83,7 @@ def _pair(found: Ipc, pair: PairView) -> str:
     site = f", sent from {pair.site}" if pair.site else ""
     holds = "holds" if found.ground.is_alive(pair.consumer) else "died and still holds"
     return (
-        f"{found.ground.who(pair.consumer)} {holds} {pair.blocks} block{'s' if pair.blocks > 1 else ''} {size(pair.bytes)} of "
+        f"{found.ground.who(pair.consumer)} {holds} {pair.blocks} block{'s' if pair.blocks > 1 else ''} ({size(pair.bytes)}) of "
         f"{found.ground.who(pair.producer)}{oldest}{way}{site}"
     )
 
@@ -90,7 +91,7 @@ def _pair(found: Ipc, pair: PairView) -> str:
 _STATES = {
     "in-flight": "in transit, not received yet",
     "released-not-collected": "released, not collected",
-    "unknown": "with only the count known",
+    "unknown": "of which mpmon sees only the count",
 }
 
 
@@ -103,7 +104,7 @@ def _others(found: Ipc) -> Iterator[str]:
     for (producer, state), views in groups.items():
         count = sum(view.exports for view in views)
         known = [view.size_bytes for view in views if view.size_bytes is not None]
-        held = f" {size(sum(known))}" if len(known) == len(views) else ""
+        held = f" ({size(sum(known))})" if len(known) == len(views) else ""
         why = next((view.reasons["state"] for view in views if "state" in view.reasons), "")
         blocks = f"{count} block{'s' if count > 1 else ''}{held}"
         yield f"{blocks} of {found.ground.who(producer)} {_STATES[state]}{f': {why}' if why else ''}"
@@ -126,16 +127,16 @@ def _sharers(found: Ipc, memory: MemoryView) -> list[str]:
     if memory.in_transit:
         told.insert(0, f"{_tensors(memory.in_transit, memory.in_transit_bytes)} sent and not received yet")
     if memory.orphans:
-        held = size(sum(row.size_bytes for row in memory.orphans))
-        told.insert(0, f"{len(memory.orphans)} files {held} of dead processes")
+        count, held = len(memory.orphans), size(sum(row.size_bytes for row in memory.orphans))
+        told.insert(0, f"{count} file{'s' if count > 1 else ''} ({held}) left by dead processes")
     return told
 
 
 def _share(row: SharerView) -> str:
     has = f"has {_tensors(row.storages, row.bytes)} mapped" if row.storages else ""
-    made = f"made {_tensors(row.created, row.created_bytes)} of those now in it" if row.created else ""
+    made = f"created {_tensors(row.created, row.created_bytes)} of what is now there" if row.created else ""
     return ", ".join(part for part in (has, made) if part)
 
 
 def _tensors(count: int, bytes_: int) -> str:
-    return f"{count} tensor{'s' if count != 1 else ''} {size(bytes_)}"
+    return f"{count} tensor{'s' if count != 1 else ''} ({size(bytes_)})"

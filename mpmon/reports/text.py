@@ -10,7 +10,7 @@ from msgspec import structs
 from mpmon.diagnosis import loops
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.hosts import Hosts
-from mpmon.diagnosis.humanize import age
+from mpmon.diagnosis.humanize import age, with_pid
 from mpmon.diagnosis.stacks import lock_annotations, merging
 from mpmon.diagnosis.stacks.frames import own_frames
 from mpmon.diagnosis.throughput import pace
@@ -90,14 +90,12 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
         yield from _chain(finding, hosts)
     for suspect in finding.suspects[:2] if first else ():
         yield ""
-        yield from _suspect(
-            snapshot, suspect, "blocks the others" if _holds_up_others(finding, suspect) else "is stuck"
-        )
+        yield from _suspect(snapshot, suspect, _how(finding, suspect))
     yield from _section("evidence", finding.evidence)
     yield from _section("not proved", finding.doubts)
     yield from _section(
         "who waits for what",
-        [f"{row.role} (pid {hosts.pid(row.pid)}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]],
+        [f"{with_pid(row.role, hosts.pid(row.pid))}: {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]],
     )
     yield from _section("what to do", finding.advice)
 
@@ -115,9 +113,19 @@ def _chain(finding: Finding, hosts: Hosts) -> Iterator[str]:
     for step, link in enumerate(finding.chain):
         arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─ "
         place = f"  {link.place}" if link.place else ""
-        pid = f" (pid {hosts.pid(link.pid)})" if link.pid else ""
+        name = with_pid(link.role, hosts.pid(link.pid)) if link.pid else link.role
         thread = f", {link.thread}" if link.thread else ""
-        yield f"{arrow}{link.role}{pid}{thread}: {link.does}{place}"
+        yield f"{arrow}{name}{thread}: {link.does}{place}"
+
+
+_CIRCLE = "lock-cycle"
+"""The cause of findings all of whose suspects, if they are several, block one another."""
+
+
+def _how(finding: Finding, suspect: Suspect) -> str:
+    if finding.cause == _CIRCLE and len(finding.suspects) > 1:
+        return "is in the circle"
+    return "blocks the others" if _holds_up_others(finding, suspect) else "is stuck"
 
 
 def _holds_up_others(finding: Finding, suspect: Suspect) -> bool:
@@ -126,16 +134,16 @@ def _holds_up_others(finding: Finding, suspect: Suspect) -> bool:
 
 
 def _suspect(snapshot: Snapshot, suspect: Suspect, how: str) -> Iterator[str]:
-    pid = Hosts(snapshot).pid(suspect.pid)
+    name = with_pid(suspect.role, Hosts(snapshot).pid(suspect.pid))
     if suspect.dead:
-        yield f"  {suspect.role} (pid {pid}) is dead: {suspect.end or 'ended'}"
+        yield f"  {name} is dead: {suspect.end or 'ended'}"
         return
     thread = merging.thread_of(snapshot, suspect.pid, suspect.tid)
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
     frames = thread.told if thread else tuple(own_frames(stack)) if stack else ()
     native = thread if any(isinstance(frame, NativeFrame) for frame in frames) else None
-    marks = ", C and C++ frames marked with |" if native else ""
-    yield f"  {suspect.role} (pid {pid}) {how}, in {suspect.thread}{marks}{':' if frames else ''}"
+    marks = " (| = C and C++)" if native else ""
+    yield f"  {name} {how}, in {suspect.thread}{marks}{':' if frames else ''}"
     yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
     yield from (f"      ({note})" for note in (native.notes if native else ()))
     tasks = [row for row in snapshot.tasks if row.pid == suspect.pid]

@@ -145,4 +145,4 @@ def test_a_job_has_the_name_that_its_launcher_gave_it() -> None:
 
 def test_of_several_machines_the_one_of_the_suspect_is_named() -> None:
     found = brief(last(*recordings("worker")))
-    assert (found.host, found.pid, found.rank, found.role) == ("h2", "19", "3", "dataloader worker 0")
+    assert (found.host, found.pid, found.rank, found.role) == ("h2", "19", "3", "dataloader worker 0 of rank 3")

@@ -98,7 +98,7 @@ def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
     assert awaited(queued, server) == {0}
     edge = node(job(*queued, *server), (ROOT, ROOT)).edge
     assert edge is not None
-    assert edge.evidence == f"{TO_SERVER}: not accepted yet, it is in the accept queue of {LISTENING}"
+    assert edge.evidence == f"{TO_SERVER}: not accepted yet; it is in the accept queue of {LISTENING}"
 
 
 def test_who_reads_a_connection_that_it_accepted_serves_and_not_the_parent_that_opened_the_socket_for_it() -> None:

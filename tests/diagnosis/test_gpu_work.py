@@ -64,7 +64,7 @@ def test_a_thread_that_waits_for_its_gpu_does_not_seem_to_loop() -> None:
 
 
 def test_old_values_of_a_device_say_nothing_of_the_present() -> None:
-    assert long_step(devices_late_s=2 * GPU_FRESH_S) == "main is busy-looping in step() at job.py:26"
+    assert long_step(devices_late_s=2 * GPU_FRESH_S) == "main is in a busy loop in step() at job.py:26"
 
 
 # gpu-spinning

@@ -70,7 +70,7 @@ def test_a_handler_that_sends_to_a_client_that_waits_for_another_answer() -> Non
     """The client must read first what it was sent over its other connection."""
     (finding,) = said(task("request", "room", ROOM, HANDLER)).findings
     assert (finding.cause, [row.pid for row in finding.suspects]) == ("pipe-full", [ROOT])
-    assert "cannot write its output: the socket is full, and only main could read it" in finding.summary
+    assert "cannot send: the buffer of its socket is full, and only main could read it" in finding.summary
 
 
 AT_WORK: dict[str, tuple[Row, ...]] = {

@@ -418,13 +418,13 @@ def test_the_lines_of_the_report() -> None:
         "",
         "  CUDA memory sent to other processes:",
         (
-            f"    - child of main (pid {CONSUMER}) holds 1 block 16 MiB of main (pid {ROOT}), oldest 0 s, queue {PIPE}, "
+            f"    - child of main (pid {CONSUMER}) holds 1 block (16 MiB) of main (pid {ROOT}), oldest 0 s, queue {PIPE}, "
             "sent from train.py:16 in step"
         ),
         "",
         "  shared memory, /dev/shm 5 MiB of 64 MiB used:",
-        f"    - main (pid {ROOT}) has 1 tensor 1 MiB mapped",
-        f"    - child of main (pid {CONSUMER}) made 1 tensor 1 MiB of those now in it",
+        f"    - main (pid {ROOT}) has 1 tensor (1 MiB) mapped",
+        f"    - child of main (pid {CONSUMER}) created 1 tensor (1 MiB) of what is now there",
     ]
 
 

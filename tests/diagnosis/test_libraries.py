@@ -56,7 +56,9 @@ def test_a_file_of_rows_is_all_that_a_new_library_takes(tmp_path: Path) -> None:
     *roles, cause, summary, chain = told(tmp_path)
     assert roles == ["4100 launcher", "4110 rank 0", "4121 baker 0", "4122 baker 1"]
     assert cause == "io-wait"
-    assert summary.startswith("baker 1 has waited for something outside the job for 1 min 3 s at job.py:31 in knead;")
+    assert summary.startswith(
+        "baker 1 has been waiting for 1 min 3 s at job.py:31 in knead for something outside the job;"
+    )
     assert chain.startswith("launcher: its ranks -> rank 0: its trays -> baker 1: data from a socket -> outside")
 
 

@@ -57,8 +57,8 @@ def finding(*rows: Row) -> Finding:
 def test_both_wait_and_what_one_has_sent_does_not_arrive() -> None:
     found = finding(*asks(**LOST), *serves())
     assert (found.cause, found.suspects) == ("link-stalled", ())
-    assert f"({NEAR}) sends to" in found.summary
-    assert f"({FAR}) does not arrive: its kernel has resent the same bytes 5 times" in found.summary
+    assert f"({NEAR}) to child of main" in found.summary
+    assert f"({FAR}) is not arriving: the sender's kernel has resent the same bytes 5 times" in found.summary
     assert "400 bytes unacknowledged" in found.evidence[0]
 
 
@@ -82,7 +82,7 @@ JOINS = (
 def test_ranks_in_two_networks_of_one_machine_are_found_by_their_addresses() -> None:
     found = finding(*JOINS, *rank(0, NEAR, FAR, **LOST), *rank(1, FAR, NEAR))
     assert found.cause == "link-stalled"
-    assert f"what rank 0 ({NEAR}) sends to rank 1 ({FAR})" in found.summary
+    assert f"data from rank 0 ({NEAR}) to rank 1 ({FAR})" in found.summary
 
 
 def test_connections_of_other_threads_of_a_rank_are_not_its_collectives() -> None:
@@ -90,7 +90,7 @@ def test_connections_of_other_threads_of_a_rank_are_not_its_collectives() -> Non
 
 
 def test_the_direction_is_that_of_the_lost_bytes() -> None:
-    assert f"({FAR}) sends to" in finding(*asks(), *serves(**LOST)).summary
+    assert f"({FAR}) to main" in finding(*asks(), *serves(**LOST)).summary
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_without_the_time_of_acknowledgements_the_resends_tell() -> None:
 def test_the_other_end_is_on_another_machine() -> None:
     found = finding(*asks(**LOST, peer=None))
     assert found.cause == "link-stalled"
-    assert f"sends to {FAR} does not arrive" in found.summary
+    assert f"to {FAR} is not arriving" in found.summary
     assert "the other end is not visible to mpmon" in found.evidence[0]
 
 

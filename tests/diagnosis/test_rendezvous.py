@@ -61,7 +61,7 @@ def launcher_of(*options: str) -> Diagnosis:
 def test_a_launcher_waits_for_those_of_the_other_nodes() -> None:
     found = launcher_of("--nnodes", "2", "--rdzv-endpoint=head:29500").findings[0]
     assert (found.cause, found.certainty) == ("rendezvous", Certainty.LIKELY)
-    assert found.summary == "launcher waits in the rendezvous of its nodes: no sign of the launchers of the other nodes"
+    assert found.summary == "launcher waits for the launchers of the other nodes, and none has appeared"
     assert found.evidence == ("launcher (pid 4100): --nnodes 2 --rdzv-endpoint=head:29500",)
 
 
@@ -180,7 +180,7 @@ def test_a_process_that_was_started_like_a_rank_and_is_none_yet_is_the_missing_o
     (finding,) = said(*parent(), *waits, *loads).findings
 
     assert [suspect.pid for suspect in finding.suspects] == [4112]
-    assert finding.summary.endswith("(rank 1)")
+    assert finding.summary.endswith("for process train (rank 1) in init_process_group")
 
 
 SETS_UP = "train.py:41 set_up"

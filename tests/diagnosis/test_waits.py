@@ -182,7 +182,7 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.PIPE_WRITE, "room in a terminal", blocked("write", "terminal:/dev/pts/0", writes=True)),
     (Wait.FILE, "reading a device", blocked("read", "terminal:/dev/ttyUSB0", args=(7,))),
     (Wait.FILE, "opening a file", blocked("openat")),
-    (Wait.FILE, "opening a named pipe", blocked("openat", wchan="wait_for_partner")),
+    (Wait.FILE, "blocked in open() of a named pipe", blocked("openat", wchan="wait_for_partner")),
     (Wait.FILE, "syncing a file to its disk", blocked("fsync", "file:08:01:5", state="D")),
     (Wait.RUNNING, "runs", running()),
     (Wait.STOPPED, "stopped by a signal", blocked(None, state="T")),

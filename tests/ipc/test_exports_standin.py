@@ -70,7 +70,7 @@ def test_standin_a_held_block_has_a_holder_a_size_a_queue_and_a_line(tmp_path: P
         assert remarks_on(job) == []
         seen = Observation(snapshot=job.snapshot, diagnosis=diagnose(looking.history), watched_s=1.0)
         text = "\n".join(sharing.lines(seen))
-        assert f"{who(job, consumer)} holds 2 blocks 2 KiB of {who(job, running.pid)}, oldest " in text
+        assert f"{who(job, consumer)} holds 2 blocks (2 KiB) of {who(job, running.pid)}, oldest " in text
         assert f", queue {view.queue}, sent from {view.site}" in text
 
 

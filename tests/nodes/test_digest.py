@@ -76,7 +76,7 @@ def test_who_keeps_a_rank_waiting_is_a_class_of_its_own() -> None:
     assert found == {
         ("rank", ((2, 2),)): "waiting for all_reduce in main() at train.py:49",
         ("rank", ((3, 3),)): "waiting for next batch in main() at train.py:45",
-        ("dataloader worker", ((3, 3),)): "opening a named pipe in Shards.__getitem__() at train.py:31",
+        ("dataloader worker", ((3, 3),)): "blocked in open() of a named pipe in Shards.__getitem__() at train.py:31",
     }
 
 

@@ -110,7 +110,7 @@ def test_a_loader_worker_that_is_stuck(job: Job) -> None:
     job.feed()
     job.goes_on()
     assert where(found) == ("h2", 3, "faulty.py", line_of("WORKER"))
-    assert found["suspects"][0]["role"] == "dataloader worker 0"
+    assert found["suspects"][0]["role"] == "dataloader worker 0 of rank 3"
 
 
 def test_a_cable_that_is_cut_while_the_agents_answer(lab: Lab, job: Job) -> None:

@@ -27,7 +27,7 @@ def test_the_link_is_named_with_both_machines_and_its_direction() -> None:
     (finding,) = found.findings
     assert (finding.cause, finding.certainty, finding.suspects) == ("link-stalled", Certainty.LIKELY, ())
     assert re.match(
-        r"what rank 1 on h2 \(10\.77\.0\.2:\d+\) sends to rank 0 on h1 \(10\.77\.0\.1:\d+\) does not", found.because
+        r"data from rank 1 on h2 \(10\.77\.0\.2:\d+\) to rank 0 on h1 \(10\.77\.0\.1:\d+\) is not", found.because
     )
     assert {waiter.role for waiter in finding.waiters} == {"rank 0", "rank 1"}
 
@@ -35,7 +35,7 @@ def test_the_link_is_named_with_both_machines_and_its_direction() -> None:
 def test_from_the_machine_of_the_sender_alone_the_other_end_is_an_address() -> None:
     (finding,) = last(LINK[1]).diagnosis.findings
     assert finding.cause == "link-stalled"
-    assert re.match(r"what rank 1 on h2 \(10\.77\.0\.2:\d+\) sends to 10\.77\.0\.1:\d+ does not", finding.summary)
+    assert re.match(r"data from rank 1 on h2 \(10\.77\.0\.2:\d+\) to 10\.77\.0\.1:\d+ is not", finding.summary)
     assert "From here, a machine that is off looks the same" in finding.advice[-1]
 
 

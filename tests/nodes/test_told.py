@@ -42,7 +42,9 @@ def test_a_suspect_is_found_by_rank_machine_and_pid() -> None:
     said = text.render(last(*recordings("worker")))
     first, summary, *_ = said.splitlines()
     assert re.fullmatch(r"HUNG for \d+ s \(since \S+\): job on h1, h2, h3, 18 processes", first)
-    assert summary.startswith("  dataloader worker 0 (pid 19 on h2, of rank 3) has been opening a named pipe for")
+    assert summary.startswith(
+        "  dataloader worker 0 of rank 3 (pid 19 on h2) has been blocked in open() of a named pipe for"
+    )
     assert "└─ rank 3 (pid 12 on h2): next batch" in said
     assert "    h1      11 S    rank 0 " in said
     assert "  ▶ h2      19 S      dataloader worker 0 " in said
@@ -50,7 +52,7 @@ def test_a_suspect_is_found_by_rank_machine_and_pid() -> None:
 
 def test_a_command_is_for_the_machine_that_is_named_behind_it() -> None:
     said = text.render(last(*recordings("stop")))
-    assert "- Continue it: kill -CONT 12 (on h2)" in said
+    assert "- Then continue it: kill -CONT 12 (on h2)" in said
     assert "- /proc/12/stat: state T (on h2)" in said
 
 
@@ -94,7 +96,7 @@ def test_the_screen_has_a_column_of_hosts_and_opens_their_processes() -> None:
     watch = ReplayWatch(*recordings("worker"))
 
     async def script(pilot: object) -> None:
-        await settle(pilot, lambda: shows(pilot, "HUNG", "host", "(pid 19 on h2, of rank 3)", "(19 on h2)"))
+        await settle(pilot, lambda: shows(pilot, "HUNG", "host", "of rank 3 (pid 19 on h2)", "(19 on h2)"))
         await pilot.press("enter")  # type: ignore[attr-defined]
         await settle(pilot, lambda: shows(pilot, "on h"))
 

@@ -55,7 +55,7 @@ def node(*, hung: bool) -> Observation:
             Diagnosis(
                 verdict=Verdict.HEALTHY,
                 since=NOW - 60,
-                because="rank 0 is making progress: running",
+                because="rank 0 is making progress (last seen running)",
                 processes=_views(hung=False),
             ),
         )
@@ -104,11 +104,11 @@ def _finding() -> Finding:
         cause="worker-stuck",
         certainty=Certainty.LIKELY,
         summary="dataloader worker 1 has been asleep for 4 min 12 s in download() at dataset.py:88; "
-        "rank 0 waits for all_reduce with rank 6",
+        "rank 0 waits for rank 6 in all_reduce",
         suspects=(Suspect(pid=STUCK, role="dataloader worker 1", rank=6, tid=STUCK, frame=place),),
         waiters=(
             Waiter(pid=LAUNCHER, role="launcher", waits_for="the end of its ranks"),
-            *(Waiter(pid=p, role=f"rank {RANKS.index(p)}", waits_for="all_reduce with rank 6") for p in waiting),
+            *(Waiter(pid=p, role=f"rank {RANKS.index(p)}", waits_for="rank 6 in all_reduce") for p in waiting),
             Waiter(pid=RANKS[6], role="rank 6", waits_for="batch from dataloader worker 1"),
         ),
         chain=(

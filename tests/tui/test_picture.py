@@ -33,25 +33,25 @@ def last_finding(case: str) -> tuple[Scene, Finding]:
 def test_many_that_wait_for_one_are_one_box() -> None:
     assert NODE.finding is not None
     assert drawn(NODE, NODE.finding) == [
-        "   ┌── rank 0–5,7 ──────────────────────────────────────────────┐",
-        "   │ all_reduce  train.py:41 in step                            │",
-        "   └─┬──────────────────────────────────────────────────────────┘",
-        "   ┌─↓ rank 6 (6070) ───────────────────────────────────────────┐",
-        "   │ next batch  train.py:40 in step                            │",
-        "   └─┬──────────────────────────────────────────────────────────┘",
-        "   ┌─↓ dataloader worker 1 of rank 6 (6072) ── blocks the rest ─┐",
-        "   │ time.sleep  dataset.py:88 in download                      │",
-        "   └────────────────────────────────────────────────────────────┘",
+        "   ┌── rank 0–5,7 ────────────────────────────────────────────────┐",
+        "   │ all_reduce  train.py:41 in step                              │",
+        "   └─┬────────────────────────────────────────────────────────────┘",
+        "   ┌─↓ rank 6 (6070) ─────────────────────────────────────────────┐",
+        "   │ next batch  train.py:40 in step                              │",
+        "   └─┬────────────────────────────────────────────────────────────┘",
+        "   ┌─↓ dataloader worker 1 of rank 6 (6072) ── blocks the others ─┐",
+        "   │ time.sleep  dataset.py:88 in download                        │",
+        "   └──────────────────────────────────────────────────────────────┘",
     ]
     assert drawn_pids(NODE, NODE.finding) == {*RANKS, STUCK}
 
 
 def test_two_that_wait_for_each_other_are_a_cycle() -> None:
     assert drawn(*last_finding("mp-lock-abba")) == [
-        "   ┌── process reindex (31505) ── blocks the rest ──────┐←─┐",
+        "   ┌── process reindex (31505) ── blocks the others ────┐←─┐",
         "   │ a lock held by process evict  job.py:18 in reindex │  │",
         "   └─┬──────────────────────────────────────────────────┘  │",
-        "   ┌─↓ process evict (31506) ── blocks the rest ────────┐  │",
+        "   ┌─↓ process evict (31506) ── blocks the others ──────┐  │",
         "   │ a lock held by process reindex  job.py:27 in evict │──┘",
         "   └────────────────────────────────────────────────────┘",
     ]
@@ -59,7 +59,7 @@ def test_two_that_wait_for_each_other_are_a_cycle() -> None:
 
 def test_one_that_waits_for_itself_is_a_cycle_of_one() -> None:
     *_, top, text, bottom = drawn(*last_finding("thread-lock-twice"))
-    assert "blocks the rest" in top
+    assert "blocks the others" in top
     assert top.endswith("┐←─┐")
     assert text.endswith("│──┘")
     assert bottom.endswith("┘")
@@ -67,12 +67,12 @@ def test_one_that_waits_for_itself_is_a_cycle_of_one() -> None:
 
 def test_the_others_of_a_collective_share_a_box_in_the_cycle() -> None:
     assert drawn(*last_finding("uneven-batches")) == [
-        "   ┌── rank 2 (8369) ── blocks the rest ─┐←─┐",
-        "   │ barrier  job.py:62 in train         │  │",
-        "   └─┬───────────────────────────────────┘  │",
-        "   ┌─↓ rank 0–1 (8367, 8368) ────────────┐  │",
-        "   │ backward  job.py:57 in train        │──┘",
-        "   └─────────────────────────────────────┘",
+        "   ┌── rank 2 (8369) ── blocks the others ─┐←─┐",
+        "   │ barrier  job.py:62 in train           │  │",
+        "   └─┬─────────────────────────────────────┘  │",
+        "   ┌─↓ rank 0–1 (8367, 8368) ──────────────┐  │",
+        "   │ backward  job.py:57 in train          │──┘",
+        "   └───────────────────────────────────────┘",
     ]
 
 

@@ -56,7 +56,7 @@ def test_the_screen_names_the_class_and_the_culprit(large: Observation, size: tu
     text = draw(large, size, first="rank")
 
     assert "7998 more ranks reported" in text
-    assert f"(pid 19 on n{CULPRIT}, of rank {CULPRIT * 2 + 1})" in text
+    assert f"dataloader worker 0 of rank {CULPRIT * 2 + 1} (pid 19 on n{CULPRIT})" in text
     assert "1 host queried" in text
 
 

@@ -108,10 +108,10 @@ def test_a_wish_to_go_on_changes_nothing_while_it_goes_on(watching: tuple[Termin
 
 def test_a_recording_goes_to_its_hang_and_says_what_to_do() -> None:
     with Terminal("--replay", RECORDING, size=(80, 24)) as terminal:
-        terminal.shows("[", "p pause  , back  . step  b began")
+        terminal.shows("[", "p pause  , back  . step  b start")
         terminal.press("b")
         text = terminal.shows("HUNG", "cause: worker-stuck")
-        assert "to do: Look at " in text
+        assert "to do: See why it sleeps for so long at " in text
         terminal.press("q")
         assert terminal.exit_status() == 0
 

@@ -106,6 +106,11 @@ def _always(_: StuckSet, __: Sequence[ThreadKey]) -> bool:
     return True
 
 
+LAST_MESSAGE = (
+    "Check the last message of each side: is it still in a buffer (missing flush), was it lost, or sent elsewhere?",
+    "Or has its receiver already read it into a buffer of its own?",
+)
+
 _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, ...]], ...] = (
     (_keeps_permits, (
         "Give back what was taken on every path, also after an error: with, or try and finally.",
@@ -126,7 +131,7 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
         "Do not wait for another thread while a module is being imported: start the work from a function.",
     )),
     (_any(Wait.FILE_LOCK), (
-        "Release the lock (commit, if it is a database's) before waiting for the other one.",
+        "Release the lock (for a database: commit) before waiting for another process.",
     )),
     (_a_lock, (
         "Release the lock before waiting for the other one: hold none in join(), get() or a collective.",
@@ -164,15 +169,12 @@ _ROWS: tuple[tuple[Callable[[StuckSet, Sequence[ThreadKey]], bool], tuple[str, .
         "Do not wait for a child that needs this process to go on: answer it meanwhile, or wait for it in another thread.",
     )),
     (_tasks, (
-        "A task must not wait for one that has no thread yet: give the pool as many threads as have to meet.",
+        "Tasks that wait for each other need a thread each: give the pool at least that many.",
         "Or take everything that a task needs at once.",
     )),
     (_any(Wait.CONDITION, Wait.PROCESS_EVENT, Wait.LOCK), (
         "Each waits for the other to act first (set an event, release a permit, put an item): let one act before it waits.",
     )),
-    (_always, (
-        "Look for what one side believes it has sent: still in a buffer (flush), lost, or sent to somebody else.",
-        "Look for what the other side has already read.",
-    )),
+    (_always, LAST_MESSAGE),
 )  # fmt: skip
 """Each: when it applies, and what to do."""

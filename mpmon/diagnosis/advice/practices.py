@@ -93,10 +93,10 @@ def more_workers_than_cpus(job: JobState, finding: Finding) -> str | None:
     if len(workers) <= (cpus := available_cpus(job, host)):
         return None
     loaders = len({job.role(pid).parent for pid in workers})
-    each = max(1, cpus // loaders)
+    enough = f"num_workers={max(1, cpus // loaders)} is enough{' for each loader' if loaders > 1 else ''}"
     return (
-        f"{len(workers)} DataLoader workers share {cpus} CPU{'s' if cpus > 1 else ''}: set num_workers={each} or fewer"
-        f"{' for each loader' if loaders > 1 else ''} (len(os.sched_getaffinity(0)) tells the number of CPUs)."
+        f"Not the cause, but slow: {len(workers)} DataLoader workers share {cpus} CPU{'s' if cpus > 1 else ''}; "
+        f"{enough} (len(os.sched_getaffinity(0)) tells the number of CPUs)."
     )
 
 

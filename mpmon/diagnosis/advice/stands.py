@@ -8,13 +8,18 @@ from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
 def for_standing(stuck: StuckSet) -> tuple[str, ...]:
-    """What its line needs; nothing where `practices` says it."""
+    """Where to look, and what its line needs where `practices` does not say it."""
+    look, loop = f"Look{stuck.at() or ' at its line'}.", f"the loop{stuck.at()}"
     if opens_pipe(stuck.blocked()) or stuck.backtracks:
-        return ()
+        return (look,)
+    if stuck.reads_past_end:
+        return (look, "Treat an empty read as the end of the input.")
     if stuck.motion() is Motion.BUSY_LOOP:
-        return ("Bound the loop: it may never meet the condition that ends it.",)
+        return (f"See why {loop} does not end: it may never meet the condition that ends it.",)
     if stuck.motion() is Motion.POLLING:
-        return ("Look at what its loop tests, which does not become true; end the loop with an error after a while.",)
+        return (f"See what {loop} waits for: its condition does not become true. Let it fail after a time limit.",)
     if stuck.wait_state().kind is Wait.SLEEP:
-        return ("Look at why it sleeps for so long.",)
-    return ("Set a time limit on the call it is in.",)
+        return (f"See why it sleeps for so long{stuck.at()}.",)
+    if stuck.unread:
+        return (look, "With EPOLLET, read until EAGAIN before waiting again.")
+    return (look, "Set a time limit on the call it is in.")

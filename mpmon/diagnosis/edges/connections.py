@@ -64,10 +64,7 @@ def at_limit(job: JobState, items: Iterable[KernelObject]) -> NoReleaser | None:
     if len(full) != 1 or len(pids) != 1 or _works_on_requests(job, full[0].pid):
         return None
     pid = full[0].pid
-    why = (
-        f"pid {pid} has {full[0].descriptors} of {full[0].descriptors_limit} files open, so it cannot accept the connection: "
-        f"/proc/{pid}/fd, and 'Max open files' of /proc/{pid}/limits"
-    )
+    why = f"pid {pid} has {full[0].descriptors} of {full[0].descriptors_limit} files open, so it cannot accept the connection"
     return NoReleaser(why, (pid,), Absent.NO_DESCRIPTORS)
 
 
@@ -194,7 +191,7 @@ def connection_words(job: JobState, item: KernelObject, *, writes: bool) -> str:
     words = f"{path}: the other end belongs to pid {pids}" if pids else path
     words = "; ".join(filter(None, (words, told(job, item, writes=writes) if pids else "")))
     if item.listener:
-        words = f"{path}: not accepted yet, it is in the accept queue of {item.listener}"
+        words = f"{path}: not accepted yet; it is in the accept queue of {item.listener}"
     last = item.sent_at if writes else item.received_at
     if last is None:
         return words if pids or item.listener else ""

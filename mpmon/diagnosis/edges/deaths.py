@@ -59,8 +59,8 @@ def death(job: JobState, pid: int) -> Death:
     row = job.remembered.get(pid) if process is None else None
     if row and row.returncode is not None:
         how = returncode_words(row.returncode)
-        whose = f"{given_name(row) or 'a child'}, which had pid {row.child}"
-        known = f"pid {row.pid} still holds the process object of {whose}: {how}"
+        name = f"'{given_name(row)}' (pid {row.child})" if given_name(row) else f"pid {row.child}"
+        known = f"the process object of {name}, which pid {row.pid} still holds: {how}"
         return Death(how, (known,), (_ADVICE.get(-row.returncode, _LOG) if row.returncode else _EARLY,))
     if process is None or code is None:
         hidden = f"pid {pid} is a zombie; its exit status cannot be read (another user's, or not dumpable)"
@@ -68,9 +68,14 @@ def death(job: JobState, pid: int) -> Death:
     how = exit_words(code)
     seen = f"pid {pid} is a zombie: {how} (/proc/{pid}/stat, field 52)"
     if code & 0x7F != signal.SIGKILL:
-        return Death(how, (seen,), (_ADVICE.get(code & 0x7F, _LOG) if code else _EARLY,))
+        return Death(how, (seen,), (_advice(code),))
     memory = _killed_for_memory(job, process, watched=_was_alive(job, process))
     return Death(how + memory.how, (seen, *memory.evidence), memory.advice)
+
+
+def _advice(code: int) -> str:
+    """By a status of wait(2)."""
+    return _ADVICE.get(code & 0x7F, _LOG) if code else _EARLY
 
 
 def evidence_of(job: JobState, pids: Iterable[int]) -> tuple[str, ...]:
@@ -100,7 +105,7 @@ def _vanished(job: JobState, process: Process, seen_at: float) -> Death:
         evidence = (f"pid {process.pid}: {how}, {by}",)
         if row and for_memory and code & 0x7F == signal.SIGKILL:
             return Death(f"{how}, by the out-of-memory killer", (*evidence, _grew(row)), (_LESS_MEMORY,))
-        return Death(how, evidence, (_LOG,))
+        return Death(how, evidence, (_advice(code),))
     if row and for_memory:
         evidence = (f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}",)
         return Death(
@@ -119,18 +124,17 @@ def _killed_for_memory(job: JobState, process: Process, *, watched: bool) -> Dea
     """For a process killed by SIGKILL: whether it was an out-of-memory kill, by its control group's counter."""
     row = _group(job, process)
     if row is None or row.oom_kills is None:
-        why = row.reasons.get("oom_kills", "unknown") if row else "its control group is unknown"
-        return Death(
-            "", (f"whether the out-of-memory killer did it is unknown: {why}",), (_SEARCH_KERNEL_LOG, _LESS_MEMORY)
-        )
+        why = row.reasons.get("oom_kills", "unknown") if row else "its cgroup is unknown"
+        unknown = f"mpmon cannot tell whether the out-of-memory killer ended pid {process.pid}: {why}"
+        return Death("", (unknown,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
     if watched and row.oom_kill_seen_at is not None:
         return Death(", by the out-of-memory killer", (_grew(row),), (_LESS_MEMORY,))
     if watched or not row.oom_kills:
         count = f"still {row.oom_kills}" if row.oom_kills else "0"
-        evidence = f"the oom_kill counter of control group {row.path} is {count}: it was not the out-of-memory killer"
+        evidence = f"the oom_kill counter of cgroup {row.path} is {count}: it was not the out-of-memory killer"
         return Death("", (evidence,), (_WHO_SENT,))
     evidence = (
-        f"the oom_kill counter of control group {row.path} is {row.oom_kills} since the group was created{_limit(row)}: "
+        f"the oom_kill counter of cgroup {row.path} is {row.oom_kills} since the group was created{_limit(row)}: "
         "it may be one of these"
     )
     return Death("", (evidence,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
@@ -145,7 +149,7 @@ def _group(job: JobState, process: Process) -> Cgroup | None:
 
 def _grew(row: Cgroup) -> str:
     return (
-        f"the oom_kill counter of control group {row.path} grew to {row.oom_kills} while mpmon watched{_limit(row)}: "
+        f"the oom_kill counter of cgroup {row.path} grew to {row.oom_kills} while mpmon watched{_limit(row)}: "
         "the kernel killed for memory"
     )
 

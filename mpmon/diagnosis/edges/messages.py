@@ -60,7 +60,9 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         edge = NoReleaser(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
     if (nobody := at_limit(job, objects)) and job.now - job.stands_since(key) >= IDLE_S:
-        return WaitEdge((nobody,), words="its server to accept the connection", evidence=nobody.why)
+        (pid,) = nobody.blame
+        shown = f"{nobody.why}: /proc/{pid}/fd, and 'Max open files' of /proc/{pid}/limits"
+        return WaitEdge((nobody,), words="its server to accept the connection", evidence=shown)
     if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
         return edge
     if not (dead or strangers) and (edge := _nobody_serves(job, _threads(ends), words, evidence, writes=writes)):
@@ -305,7 +307,8 @@ def _object_words(job: JobState, items: list[KernelObject], *, writes: bool) -> 
 def _outside_words(items: list[KernelObject]) -> str:
     for item in items:
         if item.kind == "socket" and item.path:
-            return item.path
+            near, _, far = item.path.partition(" to ")
+            return f"a datagram to {near}" if near.startswith("udp ") and far.endswith(":0") else item.path
         if item.kind == "terminal":
             return "a person at the terminal"
     return "something outside the job"

@@ -26,7 +26,8 @@ def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if has_mail(job, key) or not all(_rests(job, pid) for pid in job.processes if _is_left(job, pid)):
         return None
     names = several([f"{job.full_name(pid)}" for pid in left])
-    why = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
+    does = "still runs in the background and keeps" if len(left) == 1 else "still run in the background and keep"
+    why = f"the subprocess has ended, but {names} {does} its output pipe open"
     # Of a program that is not Python nothing can be told but that it runs: the line to look at is the reader's.
     ours = tuple(pid for pid in left if job.has_frames(pid))
     kept = NoReleaser(why, ours, Absent.INHERITED) if ours else External(f"{names} to close a pipe")

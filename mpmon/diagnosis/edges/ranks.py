@@ -33,7 +33,7 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return native_mutex(job, key)
     size = len(job.group_of(key)) or job.role(key[0]).world_size
     if dead := dead_ranks(job, key[0], size, len(ranks)):
-        return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
+        return WaitEdge(tuple(dead), every=True, words=f"a rank that has ended, in {words}")
     if edge := _by_numbers(job, key[0], words):
         return edge
     if edge := _with_peer(job, key, words) or _with_only_contact(job, key, words):
@@ -45,17 +45,17 @@ def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
         if exiting := [pid for pid, _ in absent if _only_exits(job, pid)]:
             return _with_exiting(job, exiting, words)
         names = job.names(absent)
-        return WaitEdge(tuple(absent), every=True, words=f"{words} with {names}")
-    if edge := with_rank_that_ended(job, key, words):
+        return WaitEdge(tuple(absent), every=True, words=f"{names} in {words}")
+    if edge := with_rank_that_ended(job, key):
         return edge
     if outside := job.world.awaited(job.group_of(key), job.wait_state(key).operation):
-        return WaitEdge(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
+        return WaitEdge(outside, every=True, words=f"{several([end.who for end in outside])} in {words}")
     if size is not None and not job.snapshot.elsewhere and len(ranks) < size:
         who = f"{size - len(ranks)} of {size} ranks, which do not run here"
         return WaitEdge((External(who, of_job=True),), every=True, words=words)
     if there:
         names = job.names(there)
-        return WaitEdge(tuple(there.values()), every=True, words=f"{words} with {names}")
+        return WaitEdge(tuple(there.values()), every=True, words=f"{names} in {words}")
     return WaitEdge((External("ranks on other machines", of_job=True),), words=words)
 
 
@@ -67,7 +67,7 @@ def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
             lag.targets,
             every=True,
             basis=Basis.LEDGER.when(lag.exact),
-            words=f"{words} with {several(names)}",
+            words=f"{several(names)} in {words}",
             evidence=lag.words,
         )
     if clash := job.numbers.clash(pid):
@@ -75,7 +75,7 @@ def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
         names = job.names(others)
         return WaitEdge(
             tuple((other, other) for other in others), every=True, basis=Basis.LEDGER.when(clash.exact),
-            words=f"{words} with {names}", evidence="; ".join(clash.words),
+            words=f"{names} in {words}", evidence="; ".join(clash.words),
         )  # fmt: skip
     return None
 
@@ -91,13 +91,14 @@ def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     number = (frame.known or {}).get(name) if frame and name else None
     if frame and name == "src" and frame.known and {"tag"} == frame.known.keys() & {"tag", "src", "group_src"}:
         return _with_any(job, key, words)
+    does = f"to {'receive' if name == 'dst' else 'send'} ({words})"
     peers = [pid for pid in job.ranks if str(job.role(pid).rank) == number and pid != key[0]]
     rank = numeral(number or "")
     if rank is not None and has(job.world.missing(), rank):
-        return WaitEdge(job.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
+        return WaitEdge(job.world.outside(((rank, rank),)), every=True, words=f"rank {rank} {does}")
     if len(peers) != 1:
         return None
-    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {job.name(peers[0])}")
+    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{job.name(peers[0])} {does}")
 
 
 def _with_any(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
@@ -105,7 +106,7 @@ def _with_any(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     others = [(pid, pid) for pid in job.ranks if pid != key[0] and job.is_alive(pid)]
     if not others or len(others) + 1 != (job.role(key[0]).world_size or job.world.size):
         return None
-    return WaitEdge(tuple(others), words=f"{words} from any rank")
+    return WaitEdge(tuple(others), words=f"any rank to send ({words})")
 
 
 _ONE_PEER = POINT_TO_POINT | {ASYNCHRONOUS}
@@ -124,7 +125,7 @@ def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | 
         return None
     name = job.name(asked[0])
     evidence = f"{job.name(key[0])} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
-    return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
+    return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{name} in {words}", evidence=evidence)
 
 
 def _sent_to_ranks(job: JobState, pid: int) -> dict[int, int]:
@@ -202,10 +203,15 @@ def _with_exiting(job: JobState, pids: list[int], words: str) -> WaitEdge:
     ])  # fmt: skip
     why = f"the script of {names} has ended: MainThread is in threading._shutdown, and only {threads} keeps the process alive"
     nobody = NoReleaser(why, tuple(pids), Absent.RANK_EXITS)
-    return WaitEdge((nobody,), every=True, words=f"{words} with {names}", evidence=why)
+    return WaitEdge((nobody,), every=True, words=f"{names} in {words}", evidence=why)
 
 
-def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
+def _to_do(job: JobState, key: ThreadKey) -> str:
+    wait = job.wait_state(key)
+    return f"to set {wait.words}" if wait.kind is Wait.STORE_KEY else f"in {wait.words}"
+
+
+def with_rank_that_ended(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """After the rendezvous, every rank has existed: a local rank that no longer runs has ended and was reaped."""
     here = {job.role(pid).rank for pid in job.ranks}
     size = job.role(key[0]).world_size or 0
@@ -215,7 +221,9 @@ def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge 
         return None
     names = several([f"rank {number}" for number in gone])
     known = ended_siblings(job, key[0])
-    if len(known) == len(gone):
+    if len(known) == len(gone) == 1:
+        why, blame = f"{names} of {size} (pid {known[0].pid}) {did(known[0].how)}", (known[0].pid,)
+    elif len(known) == len(gone):
         ends = several([f"pid {row.pid} {did(row.how)}" for row in known])
         why = f"{names} of {size} ended: {ends}"
         blame = tuple(row.pid for row in known)
@@ -226,6 +234,6 @@ def with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge 
         blame = (forgotten,) if forgotten else ()
     return WaitEdge(
         (NoReleaser(why, blame, Absent.RANK_ENDED),),
-        words=f"{words} with {names}, which ended",
+        words=f"{names} {_to_do(job, key)}",
         evidence=why,
     )

@@ -25,14 +25,14 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((others,), words="the other nodes to join")
     ranks = job.ranks
     if dead := dead_ranks(job, key[0], job.world.size, len(ranks)):
-        return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")
+        return WaitEdge(tuple(dead), every=True, words="a rank that has ended, in init_process_group")
     absent = [
         (pid, pid) for pid in ranks
         if pid != key[0] and job.wait_state((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
     ]  # fmt: skip
     if absent:
         names = job.names(absent)
-        return WaitEdge(tuple(absent), every=True, words=f"init_process_group with {names}")
+        return WaitEdge(tuple(absent), every=True, words=f"{names} in init_process_group")
     if edge := _numbered_twice(job, key):
         return edge
     if away := job.world.elsewhere:
@@ -48,7 +48,7 @@ def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
         if len(ranks) + len(late) == size:
             names = job.names(late)
             return WaitEdge(
-                tuple((pid, pid) for pid in late), every=True, words=f"init_process_group with {names} ({missing})"
+                tuple((pid, pid) for pid in late), every=True, words=f"{names} ({missing}) in init_process_group"
             )
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never arrived"
         nobody = NoReleaser(why, _who_starts_ranks(job, key), Absent.RANK_NEVER_CAME)
@@ -176,7 +176,7 @@ def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Any other client of the store may set the key: the ranks, the process that serves the store, their parent, those that wait
     for keys themselves, and those that were started like this one and may yet become a client.
     """
-    if edge := with_rank_that_ended(job, key, "a key of the store"):
+    if edge := with_rank_that_ended(job, key):
         return edge
     dead = dead_relatives(job, key[0], certain=False)
     waiting = (pid for pid in job.processes if job.wait_state((pid, pid)).kind is Wait.STORE_KEY)

@@ -248,7 +248,7 @@ def _woken(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]) 
     words, evidence = "the processes it notified to wake up", f"{item.id} has value 0"
     if owing:
         return WaitEdge(owing, words=words, evidence=evidence)
-    why = "all living processes that waited for it have said that they woke; one has ended without"
+    why = "every living waiter has confirmed that it woke; one ended before it did"
     gone = tuple(row.pid for row in lost_relatives(job, key[0], certain=True))
     return WaitEdge((NoReleaser(why, gone or (key[0],), Absent.SLEEPER_ENDED),), words=words, evidence=evidence)
 

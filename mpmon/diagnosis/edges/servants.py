@@ -219,7 +219,10 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(
             (NoReleaser(why, (key[0],), Absent.NO_WORKERS),), words="the result of a pool task", evidence=why
         )
-    why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
+    reason = why_no_result(job, key, workers)
+    task = context(job.stacks.get(key)) if not workers else None
+    of_task = "all workers of its pool wait in tasks themselves"
+    why = of_task if task and task[0] in POOL_TASKS else "all pool workers wait for work: the task's result was lost"
     died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
     # A worker sends a result before it asks for the next task, so a living one has lost none.
     dead = died.dead if died else ()
@@ -264,9 +267,7 @@ def busy_threads(job: JobState, pids: Iterable[int]) -> Iterator[ThreadKey]:
 def idle_words(job: JobState, pids: Iterable[int]) -> str:
     """Which workers have nothing to do, as evidence; empty if all have."""
     idle = [job.role(pid).name for pid in pids if job.wait_state((pid, pid)).idle]
-    if not idle:
-        return ""
-    return f"{', '.join(idle[:4])}{' …' if len(idle) > 4 else ''} idle, waiting for work"
+    return f"{several(idle)} {'is' if len(idle) == 1 else 'are'} idle" if idle else ""
 
 
 def _service_busy(job: JobState, pid: int) -> bool:

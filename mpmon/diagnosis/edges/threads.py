@@ -169,7 +169,7 @@ def _permit(job: JobState, key: ThreadKey) -> WaitEdge | None:
     words = "a permit of a threading semaphore"
     if holders:
         names = several([job.thread_words(holder) for holder in holders])
-        evidence = f"pid {key[0]}: in a with block of the semaphore, by the value stacks of their calls: {names}"
+        evidence = f"pid {key[0]}: in a with block of the semaphore (read from their frames): {names}"
         return WaitEdge(holders, holder_known=True, words=f"{words} held by {names}", evidence=evidence)
     waiters = {(use.pid, use.tid) for use in job.lock_waiters(wanted.object)}
     others = [other for other in job.working_threads(key[0]) if other != key and other not in waiters]

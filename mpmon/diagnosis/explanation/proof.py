@@ -11,7 +11,7 @@ from itertools import islice
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending, Status
-from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.humanize import several, verb
 from mpmon.diagnosis.missing_data import rests_on_facts
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import is_user
@@ -38,7 +38,8 @@ def _doubts(stuck: StuckSet) -> Iterator[str]:
     if closed.assumed:
         yield f"it is assumed that nothing else can end the wait of {_names(job, closed.assumed)}"
     if moving := [key for key in stuck.at_end if job.motion(key) is not Motion.NOT_SCHEDULED]:
-        yield f"{_names(job, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
+        loops = all(job.motion(key) is Motion.BUSY_LOOP for key in moving)
+        yield f"{_names(job, moving)} {_still_runs(len(moving), loops=loops)}"
     if any(stuck.wait_state(key).kind is Wait.STOPPED for key in stuck.at_end) and (others := _at_work(stuck)):
         yield f"{_names(job, others)} still {'make' if len(others) > 1 else 'makes'} progress, and might let it continue"
     timed = stuck.at_end if stuck.ending is Ending.CYCLE else ()
@@ -46,6 +47,12 @@ def _doubts(stuck: StuckSet) -> Iterator[str]:
         yield f"the wait of {_names(job, timed)} may end by itself: it has a time limit, or a signal handler may end it"
     if not rests_on_facts(job, {pid for pid, _ in (*closed.members, *stuck.at_end)}):
         yield "some open files or waits of the processes could not be read"
+
+
+def _still_runs(count: int, *, loops: bool) -> str:
+    if loops:
+        return f"{'is' if count == 1 else 'are'} running, and may yet finish"
+    return f"{verb(count, 'run')} now and then"
 
 
 def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:

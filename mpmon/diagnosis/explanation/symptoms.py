@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.advice.circles import LAST_MESSAGE
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
@@ -61,12 +62,10 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
         return None
     steps = [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in among]
     words = f"{stuck.job.names(pids)} wait for each other: {'; '.join(steps[:MOST_STEPS])}"
-    advice = ("Look for what one side believes it has sent: kept in a buffer (flush), or sent to somebody else.",
-              "Look for what the other has got already: read ahead into a buffer of its own.")  # fmt: skip
     return "lock-cycle", Match(
         summary=words,
         evidence=stuck.edge_evidence(),
-        advice=advice,
+        advice=LAST_MESSAGE,
         certainty=Certainty.POSSIBLE,
         tells_of=frozenset(among),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from mpmon.diagnosis.findings import ProcessView
+from mpmon.diagnosis.humanize import with_pid
 from mpmon.diagnosis.roles import HELPERS, WORKERS, Role
 from mpmon.model import (
     Blocked,
@@ -50,7 +51,7 @@ class Ground:
     def who(self, pid: int) -> str:
         """`dataloader worker 1 (pid 4121)`."""
         role = self.role(pid)
-        return f"pid {pid}" if role.kind in ("other", "subprocess") else f"{role.name} (pid {pid})"
+        return f"pid {pid}" if role.kind in ("other", "subprocess") else with_pid(role.name, pid)
 
     def is_helper(self, pid: int) -> bool:
         """It inherited its parent's objects, but does not use them."""

@@ -16,6 +16,7 @@ import msgspec
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import runs, several, verb
+from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, Split, named_group, named_root, names_of, split
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -84,9 +85,12 @@ def _not_the_same(_: StuckSet, found: Split) -> Match:
 
 def _other_line(stuck: StuckSet, found: Split) -> Match:
     """All ranks are in an operation of the same name, but called from different lines: in different groups, or out of step."""
-    words = [f"{names_of(stuck, keys)} at {place}" for place, keys in found.few_first]
+    at = sorted(
+        ((_all_there(stuck, place, keys), place) for place, keys in found.few_first), key=lambda row: len(row[0])
+    )
+    words = [f"{names_of(stuck, keys)} at {place}" for keys, place in at]
     return Match(
-        summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
+        summary=f"all ranks are in {found.name}, but not at the same line: {'; '.join(words)}",
         evidence=(*words, *filter(None, (found.why,))),
         advice=(
             "Use process groups in the same order on every rank.",
@@ -94,6 +98,17 @@ def _other_line(stuck: StuckSet, found: Split) -> Match:
         ),
         certainty=Certainty.LIKELY,
     )  # fmt: skip
+
+
+def _all_there(stuck: StuckSet, place: str, keys: list[ThreadKey]) -> list[ThreadKey]:
+    """The ranks at a line, also those that do not differ from any in the group where the lines do."""
+    mains = [(pid, pid) for pid in stuck.job.ranks]
+    others = [
+        key
+        for key in mains
+        if stuck.wait_state(key).kind is Wait.COLLECTIVE and str(stands_at(stuck.job, key)) == place
+    ]
+    return list(dict.fromkeys((*keys, *others)))
 
 
 def _other_name(stuck: StuckSet, found: Split) -> Match:
@@ -123,7 +138,9 @@ def _other_root(stuck: StuckSet, found: Split) -> Match:
         summary=f"{'all ranks are' if len(found.groups) == 1 else 'ranks are'} in {name}, but with different roots: "
         f"{', '.join(said)}{stuck.at(found.odd[0])}",
         evidence=tuple(said),
-        advice=(f"Pass the same `{found.name}` on every rank: let one rank choose it and broadcast it.",),
+        advice=(
+            f"Pass the same `{found.name}` on every rank: a constant such as 0, or a value that all ranks compute alike.",
+        ),
         certainty=Certainty.LIKELY,
     )
 

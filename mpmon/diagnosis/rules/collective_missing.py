@@ -1,4 +1,4 @@
-"""Some ranks never enter the collective that the others wait in.
+"""Some ranks never enter the collective, or processes the barrier, that the others wait in.
 
 What it looks like: most ranks are in the gradient reduction of a backward pass (or in another collective). The rest have left
 the loop and are in the next barrier, or their script has ended and a non-daemon thread, such as a heartbeat, keeps the
@@ -52,8 +52,8 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
             "Start as many processes as the barrier has parties.",
             "Let all parties enter the barrier equally often, or call Barrier.abort() when one leaves.",
         ),
-        certainty=Certainty.LIKELY,
-    )
+        certainty=Certainty.LIKELY, tells_of=frozenset((*inside, *absent)),
+    )  # fmt: skip
 
 
 def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
@@ -63,8 +63,7 @@ def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
     alike = [key for key in ranks if nobody in stuck.targets(key)]
     waiting = [key for key in alike or stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
     return Match(
-        summary=f"the script of {names} has ended, "
-        f"and {stuck.job.names(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
+        summary=f"the script of {names} has ended, but {stuck.job.they(waiting, 'wait')} for {names} "
         f"in {stuck.wait_state(waiting[0]).words if waiting else 'a collective'}",
         evidence=(nobody.why,),
         advice=(
@@ -76,11 +75,13 @@ def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
 
 
 def _left_backward(stuck: StuckSet, found: Split) -> Match:
-    place = stands_at(stuck.job, found.odd[0])
-    words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
+    words = [
+        f"{names_of(stuck, keys)} in {name}{stuck.at(keys[0]) if keys[0] in found.odd else ''}"
+        for name, keys in reversed(found.few_first)
+    ]
     return Match(
-        summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never {_enter(found.odd)} the gradient reduction the "
-        f"others wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
+        summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never {_enter(found.odd)} the gradient reduction "
+        f"that the others wait in: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
             *(f"{stuck.job.name(key[0])}: {name} at {stands_at(stuck.job, key)}"
@@ -103,7 +104,10 @@ def _left(stuck: StuckSet, found: Split) -> Match:
         summary=f"{stuck.job.names(found.odd)} never {_enter(found.odd)} {several(list(found.groups))}, in which "
         f"{stuck.job.names(found.others)} {'waits' if len(found.others) == 1 else 'wait'}: {does}",
         evidence=stuck.edge_evidence(),
-        advice=("Agree by a collective when to leave the loop, so that all ranks leave it in the same step.",),
+        advice=(
+            f"Find out what should have ended the wait of {stuck.job.names(found.odd)}{stuck.at(found.odd[0])}.",
+            "Let all ranks leave the loop in the same step: agree on it with an all_reduce of a flag.",
+        ),
         certainty=Certainty.LIKELY, tells_of=found.all,
     )  # fmt: skip
 

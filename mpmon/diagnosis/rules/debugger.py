@@ -1,9 +1,9 @@
-"""A breakpoint or prompt waits for input where nobody can type any.
+"""A breakpoint or prompt waits for input.
 
 What it looks like: a thread is in pdb, `breakpoint()` or `input()`, reading a terminal, a pipe or /dev/null that nobody
 writes to; the others wait for this process.
 Why: a breakpoint was left in the code; in a worker or a rank, standard input is not the terminal.
-What to do: remove the breakpoint, or run that part with `num_workers=0` or a single rank.
+What to do: answer it, if it has a terminal. Remove the breakpoint, or run that part with `num_workers=0` or a single rank.
 """
 
 from __future__ import annotations
@@ -30,8 +30,16 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=(
             f"{stuck.role()} has {'waited for' if asks else 'been in'} {stuck.wait_state().words} for {stuck.for_how_long()}",
         ),
-        advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
+        advice=(
+            *((f"Answer it at its terminal{'' if asks else ': c continues'}.",) if _has_terminal(stuck) else ()),
+            "Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",
+        ),
     )
+
+
+def _has_terminal(stuck: StuckSet) -> bool:
+    items = stuck.job.waits_on(stuck.root) if stuck.root else ()
+    return bool(items) and all(item.kind == "terminal" for item in items)
 
 
 def _unanswered(stuck: StuckSet) -> Match | None:

@@ -51,8 +51,8 @@ def _unended(stuck: StuckSet, threads: list[ThreadKey]) -> str:
     names = several([stuck.job.thread_words(key) for key in threads])
     place = stands_at(stuck.job, threads[0])
     if len(threads) > 1:
-        return f"{names} do not end{f', the first is at {place}' if place else ''}"
-    return f"{names} does not end{f', it is at {place}' if place else ''}"
+        return f"{names} have not ended{f'; the first is at {place}' if place else ''}"
+    return f"{names} has not ended{f'; it is at {place}' if place else ''}"
 
 
 def _undone(stuck: StuckSet, key: ThreadKey, thread: ThreadKey) -> str:

@@ -46,24 +46,31 @@ def match(stuck: StuckSet) -> Match | None:
     called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
     what = stuck.outside.who if stuck.outside else _idle_party(stuck) or device or (_OTHER_END if opens else called)
     return Match(
-        summary=f"{stuck.role()} has waited for {what} for {stuck.for_how_long()}{stuck.at()}",
+        summary=f"{stuck.role()} has been waiting for {stuck.for_how_long()}{stuck.at()} for {what}",
         evidence=(
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *stuck.edge_evidence(),
         ),
-        advice=() if opens else _OF_SERVER if stuck.ending is Ending.DESERTED else _OF_PEER,
+        advice=() if opens else _advice(stuck, of_file=in_file or uninterruptible),
     )
 
 
 _OTHER_END = "the other end of a named pipe to be opened"
 _OF_SERVER = (
-    "Look for what it should have got: the server sends that elsewhere (standard error), keeps it in a buffer, or was not asked.",
+    "Find out where the answer went: to standard error, into a buffer that was not flushed, or was the request never sent?",
     "Give the wait a time limit.",
 )
 _OF_PEER = (
     "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
-    "Check the server, or the mount the file is on (mount, df -h).",
+    "Check the server at the other end.",
 )
+_OF_FILE = (
+    "Check the device, or the mount that the file is on: findmnt lists the mounts (df itself blocks on one that is dead).",
+)
+
+
+def _advice(stuck: StuckSet, *, of_file: bool) -> tuple[str, ...]:
+    return _OF_SERVER if stuck.ending is Ending.DESERTED else _OF_FILE if of_file else _OF_PEER
 
 
 def _idle_party(stuck: StuckSet) -> str:
@@ -71,7 +78,7 @@ def _idle_party(stuck: StuckSet) -> str:
     if stuck.ending is not Ending.DESERTED:
         return ""
     idle = stuck.idle_targets
-    return f"{stuck.job.names(idle)}, which {'itself waits' if len(idle) == 1 else 'wait'} for requests,"
+    return f"{stuck.job.names(idle)}, which {'itself waits' if len(idle) == 1 else 'wait'} for requests"
 
 
 def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Match:
@@ -79,9 +86,8 @@ def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Match:
     called = f"in {blocked.syscall}" if blocked.syscall else "for a page of a mapped file"
     kernel = f", kernel function {blocked.wchan}" if blocked.wchan else ""
     return Match(
-        summary=(
-            f"{mount_words(mount)} does not answer: {stuck.role()} has waited {called} for {stuck.for_how_long()}{stuck.at()}"
-        ),
+        summary=f"{mount_words(mount)} does not answer: {stuck.role()} has been waiting {called} for "
+        f"{stuck.for_how_long()}{stuck.at()}",
         evidence=(
             f"thread {blocked.tid} of pid {blocked.pid} sleeps {called} in state {blocked.state}{kernel}",
             *stuck.edge_evidence(),

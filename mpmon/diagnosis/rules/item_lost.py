@@ -1,4 +1,4 @@
-"""An item was put into a queue but lost before anyone could receive it.
+"""An item, notification or wake-up was lost before its receiver could see it.
 
 What it looks like: the consumer waits, the queue is empty, and all producers are idle: each considers its items delivered.
 Or: processes wait for an event or condition, and all that could set it are waiting too or have ended. Or: a program waits for
@@ -66,7 +66,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.root)}, but {stuck.nobody.why}",
-        evidence=(stuck.nobody.why,),
+        evidence=stuck.edge_evidence() or (stuck.nobody.why,),
         advice=_ADVICE[stuck.nobody.reason],
     )
 

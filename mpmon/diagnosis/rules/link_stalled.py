@@ -31,9 +31,9 @@ def match(stuck: StuckSet) -> Match | None:
     if not found:
         return None
     first, more = found[0], len(found) - 1
-    others = f"; the same on {more} other connection{'s' if more > 1 else ''}" if more else ""
+    others = f"; so {'do' if more > 1 else 'does'} {more} other connection{'s' if more > 1 else ''}" if more else ""
     return Match(
-        summary=f"what {_end(stuck, first.sender, first.addresses[0])} sends to {_other_end(stuck, first)} does not arrive: "
+        summary=f"data from {_end(stuck, first.sender, first.addresses[0])} to {_other_end(stuck, first)} is not arriving: "
         f"{_again(stuck, first)}{others}",
         evidence=(*(_connection(stuck, row) for row in found[:MOST_CONNECTIONS]), *stuck.edge_evidence()),
         advice=_advice(found),
@@ -53,8 +53,8 @@ def _other_end(stuck: StuckSet, row: Stall) -> str:
 
 def _again(stuck: StuckSet, row: Stall) -> str:
     since = row.near.acknowledged_at
-    silent = f", and nothing was acknowledged for {age(stuck.job.now - since)}" if since is not None else ""
-    return f"its kernel has resent the same bytes {row.near.resends} times{silent}"
+    silent = f", with no acknowledgement for {age(stuck.job.now - since)}" if since is not None else ""
+    return f"the sender's kernel has resent the same bytes {row.near.resends} times{silent}"
 
 
 def _connection(stuck: StuckSet, row: Stall) -> str:

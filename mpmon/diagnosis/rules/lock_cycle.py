@@ -28,6 +28,9 @@ from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
+MOST_STEPS = 2
+"""Circles of more processes are told in the sentence without what each of them waits for."""
+
 _HELD = LOCKS | EXCHANGES | {Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.FILE_MARK}
 
 
@@ -64,8 +67,8 @@ def match(stuck: StuckSet) -> Match | None:
         summary=f"{stuck.job.names(pids)} wait for each other: {'; '.join((*kept, *_steps(stuck)))}",
         evidence=tuple(edge.evidence for key in stuck.at_end if (edge := stuck.graph.node(key).edge) and edge.evidence),
         advice=for_circle(stuck, stuck.at_end),
-        certainty=Certainty.PROVED,
-    )
+        certainty=Certainty.PROVED, tells_of=frozenset(stuck.at_end),
+    )  # fmt: skip
 
 
 def _steps(stuck: StuckSet) -> list[str]:
@@ -74,6 +77,9 @@ def _steps(stuck: StuckSet) -> list[str]:
     if len(alike) == 1 and stuck.wait_state(stuck.at_end[0]).kind is not Wait.EVENT_LOOP:
         ((at, words),) = alike
         return [f"each waits{at} for {words}"]
+    if len({pid for pid, _ in stuck.at_end}) > MOST_STEPS:
+        # The chain has each of them with its line.
+        return ["each for the next one"]
     return [f"{stuck.job.name(key[0])} waits{stuck.at(key)} for {stuck.waits_for(key)}" for key in stuck.at_end]
 
 

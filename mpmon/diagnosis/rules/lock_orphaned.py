@@ -13,7 +13,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.deaths import advice_on, death, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
-from mpmon.diagnosis.responsibility.ended import lost_holder
+from mpmon.diagnosis.responsibility.ended import LostHolder, lost_holder
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "lock-orphaned"
@@ -27,19 +27,9 @@ def match(stuck: StuckSet) -> Match | None:
     found = lost_holder(stuck)
     if found is None or stuck.nobody is None:
         return None
-    inferred, who = found.pool or found.family, "a process that has ended"
-    if len(found.pids) == 1:
-        (pid,) = found.pids
-        how = (
-            "was replaced by its pool"
-            if found.pool
-            else "has ended"
-            if found.family
-            else did(death(stuck.job, pid).how)
-        )
-        who = f"{'a sibling' if found.family else stuck.job.role(pid).name} (pid {pid}), which {how},"
+    inferred = found.pool or found.family
     return Match(
-        summary=f"{stuck.role()} waits for a lock that {who} {'probably had' if found.killed else 'never released'}",
+        summary=f"{stuck.role()} waits for a lock {_whose(stuck, found)}",
         evidence=(
             stuck.nobody.why,
             *stuck.edge_evidence(),
@@ -55,6 +45,20 @@ def match(stuck: StuckSet) -> Match | None:
     )  # fmt: skip
 
 
+def _whose(stuck: StuckSet, found: LostHolder) -> str:
+    """Who had it, and how surely."""
+    guess = ""
+    if len(found.pids) == 1:
+        (pid,) = found.pids
+        which = "the one number missing among its siblings" if found.family else "which its pool has replaced"
+        guess = f": probably pid {pid}, {which}"
+        if not (found.pool or found.family):
+            how = did(death(stuck.job, pid).how)
+            who = f"{stuck.job.role(pid).name} (pid {pid}), which {how},"
+            return f"that {who} {'probably held' if found.killed else 'never released'}"
+    return f"whose holder has ended without releasing it{guess}"
+
+
 _KILLED = (
     "Restart: the lock stays taken.",
     "Let processes that share locks or queues end by themselves; or use fcntl.flock, which the kernel releases.",
@@ -68,7 +72,8 @@ def _not_woken(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """A process that notifies waits for one that slept in the condition and has ended."""
     dead = [pid for pid in nobody.blame if not stuck.job.is_alive(pid)]
     return Match(
-        summary=f"{stuck.role()} waits{stuck.at()} until all whom it notified have woken, but one of them died while waiting",
+        summary=f"{stuck.role()} waits{stuck.at()} for every process that it notified to wake up, but one of them died while it "
+        "waited",
         evidence=(nobody.why, *stuck.edge_evidence(), *evidence_of(stuck.job, tuple(dead))),
         advice=(
             *advice_on(stuck.job, tuple(dead)),

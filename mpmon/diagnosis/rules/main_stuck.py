@@ -1,7 +1,7 @@
-"""The main process does not return from its own code, and its workers are idle.
+"""The main process, or a thread of it, is stuck in its own code.
 
-What it looks like: workers wait for work, and nobody waits for them; the main thread spins or sleeps in the user's code, for
-a DataLoader often in the sampler.
+What it looks like: its workers, if it has any, wait for work, and nobody waits for them; the thread is in a busy loop or
+sleeps in the user's code, for a DataLoader often in the sampler.
 Why: a loop that never finds a matching sample, a poll for a file or flag that never comes.
 What to do: look at the main thread's line; bound the loop.
 """
@@ -31,12 +31,12 @@ def match(stuck: StuckSet) -> Match | None:
     where = " (in the DataLoader's sampler)" if sampler else ""
     spins = stuck.motion() is Motion.BUSY_LOOP
     return Match(
-        summary=f"{stuck.role()} has been {stuck.has_been()}{where}",
+        summary=f"{stuck.role()} has been {stuck.has_been()}{where}{stuck.in_detail()}",
         evidence=(
             stuck.burning() if spins else f"{stuck.role()} stays at the same line",
             *stuck.edge_evidence(),
         ),
-        advice=(f"Look{stuck.at() or ' at its line'}.", *for_standing(stuck)),
+        advice=for_standing(stuck),
         certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.NOT_SCHEDULED else Certainty.POSSIBLE,
     )
 

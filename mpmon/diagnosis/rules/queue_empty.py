@@ -7,6 +7,8 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=�
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mpmon.diagnosis.criteria.losses import Loss, loss
 from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.edges.deaths import advice_on, death, evidence_of
@@ -45,9 +47,17 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(
             *advice_on(stuck.job, pids),
-            "Put a sentinel (None) for each consumer in a finally block, or use get(timeout=…) and check Process.is_alive().",
+            _OF_PIPE if stuck.wait_state().kind is Wait.PIPE_READ else _OF_QUEUE,
         ),
     )
+
+
+_OF_QUEUE = (
+    "Put a sentinel (None) for each consumer in a finally block, or use get(timeout=…) and check Process.is_alive()."
+)
+_OF_PIPE = (
+    "Send an end marker in a finally block, or close every writing end, so that the reader meets the end of the data."
+)
 
 
 def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
@@ -100,8 +110,8 @@ def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _owed(stuck: StuckSet, owes: Balance) -> str:
     return (
-        f"by the item counts, {stuck.job.full_name(owes.pid)} took {owes.taken} items and put {owes.put}, "
-        "and every other process put at least as many as it took, or normally produces far fewer than it consumes"
+        f"item counts: {stuck.job.full_name(owes.pid)} took {owes.taken} and put {owes.put}; no other process is short: each put "
+        "as many as it took, or has always put far fewer"
     )
 
 
@@ -136,16 +146,12 @@ def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     waits = several([f"{stuck.job.name(key[0])} waits for {stuck.wait_state(key).words}" for key in others])
     ended = put_by_ended(stuck.job, readers[0])
     gone = crashed_relatives(stuck.job, readers[0][0]) or list(ended.one if ended else ())
-    left = (
-        f"but its producer {_dead_names(stuck, gone)} is gone, and no other process"
-        if gone
-        else "and no process is left that"
-    )
+    left = f"but its producer {_dead_names(stuck, gone)} is gone, and no other process" if gone else "and no process"
     return Match(
         summary=f"{stuck.job.they(readers, 'wait')} for {stuck.wait_state(readers[0]).words}"
-        f"{stuck.at(readers[0])}, {left} would put anything: {waits}",
+        f"{stuck.at(readers[0])}, {left} will put one: {waits}",
         evidence=(*evidence_of(stuck.job, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
-        advice=(*advice_on(stuck.job, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
+        advice=(*advice_on(stuck.job, gone), "Put one sentinel (None) for each consumer before joining them."),
         certainty=Certainty.LIKELY,
     )
 
@@ -173,13 +179,15 @@ def _kept_open(stuck: StuckSet) -> Match | None:
 
 def _wants_more(stuck: StuckSet, server: ThreadKey, clients: list[ThreadKey]) -> Match:
     """A server that collects requests wants one more, and all its clients wait for its answers."""
-    names = stuck.job.names(clients)
+    name, at = stuck.job.name(server[0]), Counter(map(stuck.at, clients))
+    apart = [key for key in clients if len(at) > 1 and at[stuck.at(key)] < max(at.values())]
+    differ = f"; {stuck.job.they(apart, 'wait')}{stuck.at(apart[0])}, unlike the others" if apart else ""
     return Match(
-        summary=f"{stuck.job.name(server[0])} waits{stuck.at(server)} for {stuck.wait_state(server).words}, but all who "
-        f"could put one wait for its answers: {names}",
+        summary=f"{name} waits{stuck.at(server)} for {stuck.wait_state(server).words}, but every process that could put one is "
+        f"waiting for an answer from {name}: {stuck.job.names(clients)}{differ}",
         evidence=stuck.edge_evidence(),
         advice=(
-            "Let it answer what it has after a while: get(timeout=…) instead of waiting for a fixed number of requests.",
+            f"Let {name} answer the requests it has after a time limit (get(timeout=…)), instead of waiting for a fixed number.",
             "A client that has nothing to send must say so (None), if it is counted.",
         ),
         certainty=Certainty.LIKELY,

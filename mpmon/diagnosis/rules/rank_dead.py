@@ -7,10 +7,13 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mpmon.diagnosis.criteria.losses import Loss, loss
+from mpmon.diagnosis.edges.dead import ended_siblings
 from mpmon.diagnosis.edges.deaths import advice_on, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.graph import Absent, Exited, NoReleaser
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -28,20 +31,17 @@ _LAUNCHERS = (
 def match(stuck: StuckSet) -> Match | None:
     """Ranks wait for a process that ended."""
     if stuck.nobody and stuck.nobody.reason is Absent.RANK_ENDED:
-        return _without_trace(stuck, stuck.nobody.why)
+        return _reaped(stuck, stuck.nobody)
     if loss(stuck) is not Loss.RANK:
         return None
     pids = [gone.pid for gone in stuck.gone]
     names = several([f"{_named(stuck, gone.pid)} {did(gone.how)}" for gone in stuck.gone])
     waiting = [stuck.job.name(key[0]) for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
-    others = f"{several(waiting) or stuck.role()} wait{'s' if len(waiting) < 2 else ''} for it"
+    others = f"{several(waiting) or stuck.role()} wait{'s' if len(waiting) < 2 else ''}"
     return Match(
-        summary=f"{names}, and {others} in {stuck.wait_state().words}",
+        summary=f"{names}, and {others} {_for_them(stuck, len(pids))}",
         evidence=evidence_of(stuck.job, pids),
-        advice=(
-            *advice_on(stuck.job, pids),
-            _LAUNCHERS,
-        ),
+        advice=(*advice_on(stuck.job, pids), *_for_launcher(stuck.gone)),
         certainty=Certainty.LIKELY, tells_of=frozenset(stuck.closed.members),
     )  # fmt: skip
 
@@ -54,11 +54,27 @@ def _named(stuck: StuckSet, pid: int) -> str:
     return f"a rank (pid {pid})" if stuck.job.role(pid).rank is None else stuck.job.full_name(pid)
 
 
-def _without_trace(stuck: StuckSet, why: str) -> Match:
-    """The rank's parent has reaped it: neither its pid nor how it ended is known any more."""
+def _for_them(stuck: StuckSet, count: int) -> str:
+    they, wait = "it" if count == 1 else "them", stuck.wait_state()
+    return f"for {they} to set {wait.words}" if wait.kind is Wait.STORE_KEY else f"for {they} in {wait.words}"
+
+
+def _for_launcher(gone: Iterable[Exited]) -> tuple[str, ...]:
+    """A launcher lets the others go on if a rank ends without an error."""
+    return (_LAUNCHERS,) if any(row.status != 0 for row in gone) else ()
+
+
+def _reaped(stuck: StuckSet, nobody: NoReleaser) -> Match:
+    """The ranks' parent has reaped them: how they ended is known only if it still has their process objects."""
+    waiter = stuck.root or stuck.goal
+    known = [row for row in ended_siblings(stuck.job, waiter[0]) if row.pid in nobody.blame]
+    advice = (*advice_on(stuck.job, [row.pid for row in known]), *_for_launcher(known))
     return Match(
-        summary=f"a rank is dead: {why}; {stuck.role()} waits for it in {stuck.wait_state().words}",
-        evidence=(why,),
-        advice=("Look for its traceback in the job's log, and for the out-of-memory killer (dmesg).", _LAUNCHERS),
+        summary=f"{nobody.why}; {stuck.role()} waits for {stuck.waits_for(waiter)}",
+        evidence=(nobody.why,),
+        advice=advice if known else (_LOOK, _LAUNCHERS),
         certainty=Certainty.LIKELY,
     )
+
+
+_LOOK = "Look for its traceback in the job's log, and for the out-of-memory killer (dmesg)."

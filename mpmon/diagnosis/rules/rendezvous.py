@@ -42,8 +42,11 @@ def _others(stuck: StuckSet, found: Meeting) -> Match:
     waiting = found.waiting
     why = stuck.nobody.why if stuck.nobody else f"no sign of {stuck.outside.who if stuck.outside else 'the others'}"
     launched = stuck.job.role(waiting[0][0]).kind == "launcher"
+    names = stuck.job.they(waiting, "wait")
     return Match(
-        summary=f"{stuck.job.they(waiting, 'wait')} in {stuck.wait_state(waiting[0]).words}: {why}",
+        summary=f"{names} for the launchers of the other nodes, and none has appeared"
+        if launched
+        else f"{names} in {stuck.wait_state(waiting[0]).words}: {why}",
         evidence=tuple(_told(stuck, key[0]) for key in waiting),
         advice=_OF_NODES if launched else _OF_RANKS,
         certainty=Certainty.LIKELY,
@@ -62,7 +65,9 @@ def _other_address(stuck: StuckSet, found: Meeting) -> Match:
     return Match(
         summary=f"{stuck.job.they(found.odd, 'look')} for the others at "
         f"{found.addresses[found.odd[0]]}, the other ranks at {right}",
-        evidence=tuple(f"{stuck.job.full_name(pid)}: {address}" for (pid, _), address in found.addresses.items()),
+        evidence=tuple(
+            f"{stuck.job.full_name(pid)} meets the others at {address}" for (pid, _), address in found.addresses.items()
+        ),
         advice=("Give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.",),
         certainty=Certainty.LIKELY,
     )
@@ -97,6 +102,9 @@ def _told(stuck: StuckSet, pid: int) -> str:
     process = stuck.job.processes[pid]
     kept, names = process.environment or {}, ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     words = [f"{name}={kept[name]}" for name in names if name in kept] or list(_meeting_options(process.cmdline or ()))
+    if not words and stuck.job.role(pid).kind == "launcher":
+        # It needs none of these variables, and was started without such options.
+        return ""
     return f"{stuck.job.full_name(pid)}: {' '.join(words) or 'no RANK or MASTER_ADDR in its environment'}"
 
 

@@ -1,4 +1,4 @@
-"""A thread waits for itself: a lock that is not reentrant, or a result its own pool would have to compute.
+"""A thread, a pool or an event loop waits for something that only it could provide.
 
 What it looks like: one thread takes a lock it already holds. Or it opens a file again and waits for the flock it took through
 the first open. Or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting. Or a server
@@ -35,8 +35,8 @@ _OWN = {
         "Use RLock, or do not call code that takes the lock while holding it.",
     ),
     Absent.ALONE: (
-        "a lock or a queue of Python's that only another thread of its process could use, and it has none",
-        "With green threads, use their own locks and queues: one of Python's stops all of them at once.",
+        "a Python lock or queue that only another thread of its process could serve, and there is no other thread",
+        "With green threads, use their own locks and queues: a real one blocks all green threads at once.",
     ),
     Absent.PERMIT_LOST: (
         "a permit of a threading semaphore, and no thread is left that could give one back",
@@ -55,7 +55,7 @@ _OWN = {
         "Close the writing end in the reading process before it reads, and in all others that do not write.",
     ),
     Absent.OWN_LIFE: (
-        "the end of a child that ends only when it ends itself",
+        "a child to exit that exits only after this process does",
         "Wait for the pids that were started, not for whatever child there is: multiprocessing has helpers of its own.",
     ),
     Absent.OWN_ROOM: (
@@ -214,7 +214,7 @@ def _exhausts_threads(stuck: StuckSet) -> Match | None:
     kept = "Release what a request holds in the thread that took it, or have as many connections as threads."
     return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {what}, {'whose' if asks else 'and the'} event loop has no thread left "
-        f"to serve {'it' if asks else 'those that could give it'}: all wait likewise",
+        f"to serve {'it' if asks else 'those that could give it'}: all of its threads are in the same wait",
         evidence=stuck.edge_evidence(),
         advice=(own if asks else kept,),
         certainty=Certainty.LIKELY,

@@ -34,8 +34,12 @@ def match(stuck: StuckSet) -> Match | None:
     if found.how is not Differs.DIRECTION:
         return None
     places = [f"{stuck.job.name(key[0])} at {stands_at(stuck.job, key)}" for key in found.others]
+    alike = {stands_at(stuck.job, key) for key in found.others}
+    who, direction = "both" if len(found.others) == 2 else "all", min(found.groups)
+    where = f"{who} at {alike.pop()}" if len(alike) == 1 else several(places)
+    opposite = {"send": "receiving", "recv": "sending"}.get(direction, "in the opposite operation")
     return Match(
-        summary=f"{stuck.job.names(found.others)} all {min(found.groups)}, and none does the opposite: {several(places)}",
+        summary=f"{stuck.job.names(found.others)} are {who} in {direction}, and none of them is {opposite}: {where}",
         evidence=(*places, *_parted(stuck, found)),
         advice=("Let one of each pair receive first, or use torch.distributed.batch_isend_irecv.",),
         certainty=Certainty.LIKELY,
@@ -57,8 +61,8 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
         summary="; ".join((f"sends and receives of {names} do not match: {several(said)}", *_parted(stuck, found))),
         evidence=(*said, *_parted(stuck, found)),
         advice=("Match the numbers of sends and receives on both sides, with the same tag and group.",),
-        certainty=Certainty.LIKELY,
-    )
+        certainty=Certainty.LIKELY, tells_of=frozenset((*(found.others or found.odd), *there)),
+    )  # fmt: skip
 
 
 def _parted(stuck: StuckSet, found: Split) -> tuple[str, ...]:
@@ -88,5 +92,5 @@ def _has_gone_on(stuck: StuckSet, found: Split) -> Match:
         advice=(
             "Match the numbers of sends and receives on both sides: the same number of micro-batches on each stage.",
         ),
-        certainty=Certainty.LIKELY,
-    )
+        certainty=Certainty.LIKELY, tells_of=frozenset((*found.others, end)),
+    )  # fmt: skip

@@ -2,7 +2,8 @@
 
 What it looks like: state T (stopped) or t (traced) in `ps`; no thread of the process runs.
 Why: SIGSTOP from job control or a memory guard, Ctrl-Z, a debugger or profiler that attached and did not detach.
-What to do: `kill -CONT PID`; for a traced process, end the tracer (its pid is TracerPid in /proc/PID/status).
+What to do: first find out who stopped it: they may have had a reason, and may stop it again. Then `kill -CONT PID`; for a
+traced process, end the tracer (its pid is TracerPid in /proc/PID/status).
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ def _how(stuck: StuckSet, held: ThreadKey) -> _How:
         return _How(f"held by {by} with ptrace(2){stuck.at()}", (advice,), stuck.edge_evidence())
     if process.state == "t" and process.tracer_pid:
         advice = f"Detach it, or end it: kill {process.tracer_pid}"
-        return _How(f"held by the debugger with pid {process.tracer_pid}{stuck.at()}", (advice, _FIND_OUT))
+        return _How(f"held by the debugger with pid {process.tracer_pid}{stuck.at()}", (_WHO_TRACES, advice))
     how = f"stopped by a signal (SIGSTOP or job control){stuck.at()}"
-    return _How(how, (f"Continue it: kill -CONT {pid}", _FIND_OUT))
+    return _How(how, (_WHO_STOPPED, f"Then continue it: kill -CONT {pid}"))
 
 
-_FIND_OUT = "Find out who stopped it: a memory guard, a scheduler, Ctrl-Z in its terminal."
+_WHO_TRACES = "First find out who attached the debugger: somebody may be at work with it."
+_WHO_STOPPED = (
+    "First find out who stopped it (a memory guard, a suspended Slurm job, Ctrl-Z): they may have had a reason, and may stop it "
+    "again."
+)

@@ -1,4 +1,4 @@
-"""One rank is elsewhere (loading, checkpoint, I/O), and the others wait for it in a collective.
+"""One rank is stuck outside the collective in which the others wait (loading, checkpoint, I/O).
 
 What it looks like: all ranks but one are in a collective, or in `rpc.shutdown`; the remaining one sleeps, writes a file or
 computes.

@@ -56,7 +56,8 @@ def _beside_others(stuck: StuckSet) -> Match | None:
     names = several([f"{stuck.job.full_name(pid)} {did(death(stuck.job, pid).how)}" for pid in pids])
     steps = [f"{stuck.job.name(key[0])} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.at_end]
     return Match(
-        summary=f"{names}, and its work was probably lost with it: the remaining processes wait for each other, "
+        summary=f"{names}, and the work given to {'it' if len(pids) == 1 else 'them'} was probably lost: the remaining processes "
+        f"wait for each other, "
         f"{several(steps)}",
         evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(

@@ -1,7 +1,7 @@
-"""A DataLoader or pool worker does not return from user code.
+"""A DataLoader worker, pool worker or other child process is stuck at one place in its code.
 
 What it looks like: the trainer waits for the next batch (or a pool's result), one worker's stack ends in the dataset's code
-and has not changed, its siblings wait for work.
+and has not changed, its siblings wait for work. Or a program waits for another process that it started.
 Why: a download that backs off, a lock in a library, a loop that never finds what it looks for, a file that does not open.
 What to do: look at the worker's line; `num_workers=0` shows the same in the trainer; give the blocking call a timeout.
 `DataLoader(timeout=…)` turns the hang into an error.
@@ -32,7 +32,8 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     spins, signal = stuck.motion() is Motion.BUSY_LOOP, _signal(stuck)
     return Match(
-        summary=f"{stuck.role()} {'blocks the SIGTERM that was to end it, and ' if signal else ''}has been {stuck.has_been()}",
+        summary=f"{stuck.role()} {'blocks the SIGTERM that was to end it, and ' if signal else ''}has been {stuck.has_been()}"
+        f"{stuck.in_detail()}",
         evidence=(_moves(stuck), *signal, *stuck.edge_evidence()),
         advice=(_UNBLOCK,) if signal else _advice(stuck),
         certainty=Certainty.POSSIBLE if spins and stuck.context() is None else Certainty.LIKELY,
@@ -41,12 +42,12 @@ def match(stuck: StuckSet) -> Match | None:
 
 def _advice(stuck: StuckSet) -> tuple[str, ...]:
     of_loader = stuck.kind() == LOADER_WORKER
-    look = f"Look{stuck.at() or ' at its line'}" + (
-        "; num_workers=0 runs it in the trainer, where it is easier to watch." if of_loader else "."
-    )
     waits = of_loader and stuck.motion() is Motion.NOT_SCHEDULED
-    turned = ("DataLoader(timeout=60) turns such a wait into an error.",) if waits else ()
-    return (look, *for_standing(stuck), *turned)
+    return (
+        *for_standing(stuck),
+        *(("num_workers=0 runs it in the trainer, where it is easier to watch.",) if of_loader else ()),
+        *(("DataLoader(timeout=60) turns such a wait into an error.",) if waits else ()),
+    )
 
 
 _UNBLOCK = (

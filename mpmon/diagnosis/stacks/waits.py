@@ -242,7 +242,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
     if not _EVENTS.isdisjoint(kinds):
         return WaitState(Wait.POLL, "events of its descriptors")
     if opens_pipe(blocked):
-        return WaitState(Wait.FILE, "opening a named pipe")
+        return WaitState(Wait.FILE, "blocked in open() of a named pipe")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
         return WaitState(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in _POLLS:

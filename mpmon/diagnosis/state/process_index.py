@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
-from mpmon.diagnosis.humanize import several, verb
+from mpmon.diagnosis.humanize import several, verb, with_pid
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.ranks.starts import Starts
 from mpmon.diagnosis.roles import HELPERS, Role, given_name, named_process
@@ -107,15 +107,18 @@ class ProcessIndex:
         return self.memory.same("remembered ends", joins.ends_by_parent, self.snapshot.remembered)
 
     def name(self, pid: int) -> str:
-        """The name of a process in a sentence: that of its role, and its pid where another one is called the same."""
-        name = self.role(pid).name
-        return self.full_name(pid) if name in self._namesakes else name
+        """The name of a process in a sentence: its title, and its pid where the role of another one is called the same."""
+        return self.full_name(pid) if self.role(pid).name in self._namesakes else self.title(pid)
+
+    def title(self, pid: int) -> str:
+        """The name of its role; where another one has the same, also which rank it works for."""
+        role = self.role(pid)
+        serves = role.name in self._namesakes and role.rank is not None and not role.is_rank
+        return f"{role.name} of rank {role.rank}" if serves else role.name
 
     def full_name(self, pid: int) -> str:
-        """The name of a process and its pid, whether another one is called the same or not."""
-        name = self.role(pid).name
-        note = name.rpartition("(")[2].removesuffix(")") if name.endswith(")") else ""
-        return f"{name[:-1]}, pid {pid})" if note and not note.isdigit() else f"{name} (pid {pid})"
+        """The title of a process and its pid, whether another one is called the same or not."""
+        return with_pid(self.title(pid), pid)
 
     @cached_property
     def _namesakes(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ import msgspec
 from mpmon.diagnosis.edges.deaths import exit_words
 from mpmon.diagnosis.edges.messages import left_unread
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
-from mpmon.diagnosis.graph import Closed, Ending, Exited, External, Graph, NoReleaser, Target
+from mpmon.diagnosis.graph import Absent, Closed, Ending, Exited, External, Graph, NoReleaser, Target
 from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.activity import reads_for_ever, was_fed
@@ -21,7 +21,7 @@ from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Context, Wait, WaitState,
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.suspects import stands_at
-from mpmon.model import Blocked, Frame
+from mpmon.model import Blocked, Frame, KernelObject
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,21 +249,37 @@ class StuckSet:
         """The root is in a match of a regular expression that does not end."""
         return self.root is not None and matches_short_text(self.job.stacks.get(self.root))
 
+    @property
+    def reads_past_end(self) -> bool:
+        """The root reads its input again and again, although it is at the end of it."""
+        return self.root is not None and self.motion() is Motion.BUSY_LOOP and reads_for_ever(self.job, self.root[0])
+
+    @cached_property
+    def unread(self) -> KernelObject | None:
+        """What the root could read, but is not woken for: edge-triggered epoll has told it once."""
+        return left_unread(self.job, self.root) if self.root else None
+
+    def in_detail(self) -> str:
+        """What is odd about what the root does, to be added to `has_been`; mostly empty."""
+        if self.reads_past_end:
+            return ", reading a pipe that nobody can write to any more: every read returns nothing"
+        if self.unread:
+            return f", although {self.unread.fill} bytes are there: edge-triggered epoll reports them only once"
+        return ""
+
     def burning(self) -> str:
         """The sentence for a root in a busy loop: what every sample found."""
-        if self.root and reads_for_ever(self.job, self.root[0]):
+        if self.reads_past_end and self.root:
             return (
                 f"{self.role()} reads again and again and gets nothing (syscr of /proc/{self.root[0]}/io grows, rchar does "
-                "not), and it has a pipe that nobody can write into any more: it is at the end of its input"
+                "not), and it has a pipe that nobody can write to any more: it is at the end of its input"
             )
         if self.backtracks:
             return f"{self.role()} was in the same regular-expression match in every sample, and the text is short"
         if self.context():
-            return (
-                f"{self.role()} is busy-looping in one call: no value that its loops carry to the next iteration is new"
-            )
+            return f"{self.role()} is in a busy loop in one call: no value that its loops carry to the next iteration is new"
         return (
-            f"{self.role()} is busy-looping in one call: no loop variable or counter in it changes, and it has read and "
+            f"{self.role()} is in a busy loop in one call: no loop variable or counter in it changes, and it has read and "
             "written nothing meanwhile"
         )
 
@@ -312,16 +328,26 @@ class StuckSet:
         links = [self._link(key) for key in dict.fromkeys((*self.closed.path, *around))]
         if self.gone:
             links.append(Link(pid=self.gone[0].pid, role=self.job.role(self.gone[0].pid).name, does=self.gone[0].how))
-        if self.nobody:
+        if self.nobody and (heir := self._heir()):
+            links.append(heir)
+        elif self.nobody:
             links.append(Link(pid=0, role="nobody", does=self.nobody.why))
         if self.outside:
             links.append(Link(pid=0, role="outside", does=self.outside.who))
         return tuple(links)
 
+    def _heir(self) -> Link | None:
+        """Who keeps open what it inherited, and would have to close it, though it never will by itself."""
+        if self.nobody is None or self.nobody.reason is not Absent.INHERITED or not self.nobody.blame:
+            return None
+        pid = self.nobody.blame[0]
+        does = "keeps open what it inherited"
+        return Link(pid=pid, role=self.job.role(pid).name, does=does, place=stands_at(self.job, (pid, pid)))
+
     def edge_evidence(self) -> tuple[str, ...]:
         """The evidence for the edges of the chain."""
         needs = [self.graph.node(key).edge for key in self.closed.path]
-        left = left_unread(self.job, self.root) if self.root else None
+        left = self.unread
         unread = (
             [f"{left.fill} bytes of {left.id} are unread, and edge-triggered epoll (EPOLLET) wakes nobody for them"]
             if left
@@ -334,7 +360,11 @@ class StuckSet:
         motion = self.job.motion(key)
         edge = self.graph.node(key).edge
         words = (
-            "spins" if motion is Motion.BUSY_LOOP else edge.words if edge and edge.holder_known else wait_state.words
+            "busy loop"
+            if motion is Motion.BUSY_LOOP
+            else edge.words
+            if edge and edge.holder_known
+            else wait_state.words
         )
         thread = None if key[0] == key[1] else self.job.thread_name(key)
         return Link(
@@ -377,7 +407,7 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
         busy, stack = job.gpus.busy_with(key[0]), job.stacks.get(key)
         if stack is not None and stack.matching is not None:
             return f"matching a regular expression against {stack.matching} characters{at}"
-        return f"busy-looping{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
+        return f"in a busy loop{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
     if motion is Motion.PROGRESSING and _has_moved_on(job, key):
         return f"running{at}"
     blocked = job.blocked.get(key)

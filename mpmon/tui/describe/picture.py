@@ -3,7 +3,7 @@
     ┌─ rank 0–6 ─────────────────────────────┐
     │ all_reduce  train.py:41 in step        │
     └─┬──────────────────────────────────────┘
-    ┌─↓ rank 7 (4108) ─── blocks the rest ───┐←─┐
+    ┌─↓ rank 7 (4108) ── blocks the others ──┐←─┐
     │ barrier  train.py:44 in step           │──┘
     └────────────────────────────────────────┘
 
@@ -32,7 +32,7 @@ MOST_BOXES = 9
 """A longer chain loses its middle."""
 
 NARROWEST = 24
-FIRST = "blocks the rest"
+FIRST = "blocks the others"
 WAITS_FOR_ITSELF = "self-deadlock"
 """The cause of a cycle of one."""
 
