@@ -73,12 +73,14 @@ def _exchange(stuck: StuckSet) -> tuple[str, Match] | None:
 
 def _asked_by_all(stuck: StuckSet, asked: ThreadKey) -> tuple[str, Match]:
     """All others wait for one that waits for any of them, or for whoever comes."""
-    job = stuck.job
-    others = dict.fromkeys(job.name(key[0]) for key in stuck.closed.core if key[0] != asked[0])
-    waits = f"{several(list(others))} {verb(len(others), 'wait')} for {job.name(asked[0])}"
+    job, core = stuck.job, [key for key in stuck.closed.core if key != asked]
+    beside = [key for key in core if key[0] != asked[0]]
+    names = dict.fromkeys(job.name(pid) for pid, _ in beside) or dict.fromkeys(map(stuck.named, core))
+    name = job.name(asked[0]) if beside else stuck.named(asked)
+    waits = f"{several(list(names))} {verb(len(names), 'wait')} for {name}"
     return "main-stuck" if asked == stuck.goal or job.role(asked[0]).kind == "main" else "worker-stuck", Match(
-        summary=f"{job.name(asked[0])} waits{stuck.at(asked)} for {stuck.waits_for(asked)}, while {waits}: no "
-        "other process could unblock them",
+        summary=f"{name} waits{stuck.at(asked)} for {stuck.waits_for(asked)}, while {waits}: no other "
+        f"{'process' if beside else 'thread'} could unblock them",
         evidence=stuck.edge_evidence(),
         certainty=Certainty.POSSIBLE,
     )
