@@ -37,6 +37,9 @@ from mpmon.probes.memory import Memory
 MOST_VALUES = 1 << 15
 """Most variables of one process that are examined."""
 
+MOST_OWNERS = 16
+"""Objects of one process whose attributes are searched for connections."""
+
 HEAD = 40
 """Bytes of an object that distinguish it from another one."""
 
@@ -134,7 +137,9 @@ class Values:
         return tuple(dict.fromkeys((*found, *(self._own_ends(values[0]) if is_method and values else ()))))
 
     def _own_ends(self, instance: int) -> tuple[int, ...]:
-        """Of an object, whose methods call each other."""
+        """Of an object, whose methods call each other; nothing of further ones if there are many."""
+        if instance not in self._ends_of and len(self._ends_of) >= MOST_OWNERS:
+            return ()
         if instance not in self._ends_of:
             self._ends_of[instance] = ends_of(self._objects, instance)
         return self._ends_of[instance]
