@@ -375,3 +375,12 @@ def test_py_spy_does_not_say_where_code_was_written_that_another_process_sent() 
     assert stacks_module._agree(row("train.py", 7), row("<dynamic-code>", 7), ran=False)
     assert not stacks_module._agree(row("train.py", 7), row("<dynamic-code>", 8), ran=False)
     assert not stacks_module._agree(row("train.py", 7), row("<string>", 7), ran=False)
+
+
+def test_a_line_may_differ_where_py_spy_is_known_to_err() -> None:
+    def row(line: int, version: str) -> Stack:
+        frames = (Frame(function="get", file=f"/usr/lib/python{version}/queue.py", line=line),)
+        return Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=frames)
+
+    assert stacks_module._agree(row(171, "3.10"), row(172, "3.10"), ran=False)
+    assert not stacks_module._agree(row(171, "3.11"), row(172, "3.11"), ran=False)

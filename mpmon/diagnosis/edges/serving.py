@@ -33,7 +33,8 @@ def servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) -> 
         beside = [key for key in busy if key not in serving]
         return [*named, *beside, *others] if set(named) <= set(there) else named
     if job.role(pid).kind in HELPERS:
-        return there
+        # Where its stacks could not be read, which of its threads serves is unknown, not that none does.
+        return there or ([] if job.has_frames(pid) else [main])
     if there:
         # A thread that listens on several connections may have handed the work to another thread.
         return list(dict.fromkeys((*there, *busy, *others)))
