@@ -43,9 +43,9 @@ class Frame(Row, frozen=True, kw_only=True):
     `UNSEEN` if something else may be carried; `BY_CLOCK` if one reads a clock. `None`: it is in no loop, or nobody asked.
     """
     ends: tuple[int, ...] = ()
-    """In the user's code, the descriptors of connections and sockets that its variables, or attributes of its `self`, are bound
-    to, also in lists.
-    """
+    """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
+    own_ends: tuple[int, ...] = ()
+    """The same for the attributes of its `self`, also in dictionaries; empty, too, where there are too many to search all."""
 
 
 UNSEEN, ONLY_COUNTED = "?", "~"

@@ -76,6 +76,8 @@ class Call(msgspec.Struct):
     """The same from Python 3.12 on, where a frame that is not a call stands in between."""
     ends: tuple[int, ...] = ()
     """`Frame.ends`, which py-spy does not print."""
+    own_ends: tuple[int, ...] = ()
+    """`Frame.own_ends`, likewise."""
 
 
 class Numbers:
@@ -146,6 +148,7 @@ def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
         known=_known(frame) or None,
         is_entry=frame.is_entry or frame.is_shim_entry,
         ends=frame.ends,
+        own_ends=frame.own_ends,
     )
 
 

@@ -113,7 +113,9 @@ def is_outside(stuck: StuckSet) -> bool:
     """The root waits for an external party, for a server that waits for requests itself, or for a file."""
     serving = [stuck.wait_state(key).kind is Wait.SERVICE for key in stuck.idle_targets]
     deserted = stuck.ending is Ending.DESERTED and all(serving)
-    outside = (stuck.ending is Ending.EXTERNAL or deserted) and stuck.motion() is Motion.NOT_SCHEDULED
+    # A program that is not Python may wait by polling.
+    still = {Motion.NOT_SCHEDULED, *((Motion.POLLING,) if stuck.root and stuck.root[0] in stuck.job.foreign else ())}
+    outside = (stuck.ending is Ending.EXTERNAL or deserted) and stuck.motion() in still
     kind = stuck.wait_state().kind
     waits = kind in _FOR_OUTSIDE or (kind is Wait.PIPE_READ and deserted)
     return outside and waits and not left_connection(stuck) and not stalls(stuck)

@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from mpmon.diagnosis.progress.motion import Motion
@@ -60,9 +60,10 @@ def keepers(job: JobState, key: ThreadKey) -> tuple[int, ...]:
 
 def _has_only_inherited(job: JobState, handle: Handle) -> bool:
     process, named = job.processes.get(handle.pid), _named(job, handle.pid)
-    if process is None or not process.forked or not named:
+    if process is None or not process.forked or named is None:
         return False
-    return handle.fd not in named and _only_waits(job, handle.pid)
+    names = named | {end for frame in _own_calls(job, handle.pid) for end in frame.own_ends}
+    return bool(names) and handle.fd not in names and _only_waits(job, handle.pid)
 
 
 _FOR_OTHERS = ENDS_OF_PROCESSES | {
@@ -105,14 +106,19 @@ def _named(job: JobState, pid: int) -> frozenset[int] | None:
     """The descriptors that the calls of a process name since it began; `None` where its calls are not known, not told from
     those of the process it was forked from, or name more than is read.
     """
-    stacks = [stack for key in job.threads(pid) if (stack := job.stacks.get(key))]
     main, process = job.stacks.get((pid, pid)), job.processes.get(pid)
     if main is None or process is None or (process.forked and not any(map(_begins, main.frames))):
         return None
     if (innermost := innermost_user(main)) and innermost.function == "<module>":
         # The variables of a module are not among those of its call.
         return None
-    return frozenset(end for stack in stacks for frame in takewhile(_is_own, stack.frames) for end in frame.ends)
+    return frozenset(end for frame in _own_calls(job, pid) for end in frame.ends)
+
+
+def _own_calls(job: JobState, pid: int) -> Iterator[Frame]:
+    """The calls of the threads of a process since it began."""
+    stacks = (stack for key in job.threads(pid) if (stack := job.stacks.get(key)))
+    return (frame for stack in stacks for frame in takewhile(_is_own, stack.frames))
 
 
 def _begins(frame: Frame) -> bool:

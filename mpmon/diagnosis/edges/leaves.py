@@ -7,6 +7,7 @@ from mpmon.diagnosis.edges.threads import takes_up_again
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import External, WaitEdge
 from mpmon.diagnosis.loops import SLEEP, user_frame
+from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -15,7 +16,7 @@ from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BY_CLOCK_S, POLLS_SHARE, RETRY_S, SOON_S
+from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 
@@ -152,3 +153,23 @@ def keeps_waiting(job: JobState, key: ThreadKey) -> bool:
 
 _MESSAGES = AMONG_RANKS | EXCHANGES | REQUESTS | {Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL}
 """Waits for an action of another thread or process, not for its end."""
+
+
+def only_naps(job: JobState, key: ThreadKey) -> bool:
+    """A single-threaded program that is not Python, found in the same sleep by every sample, without reading or
+    writing.
+    """
+    past, process = job.thread_history(key), job.processes[key[0]]
+    calls = (
+        {(sample.blocked.syscall, sample.blocked.args) for sample in past.samples if sample.blocked} if past else set()
+    )
+    if (
+        past is None
+        or len(calls) != 1
+        or len(past.samples) < 3
+        or past.samples[-1].at - past.samples[0].at < PATIENCE_S
+    ):
+        return False
+    alone = key[0] in job.foreign and process.threads == 1 and job.wait_state(key).kind is Wait.SLEEP
+    life = job.history.life(process)
+    return alone and not signs_of_life(job, key) and not (life and life.io_at)

@@ -38,6 +38,9 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     ends = dict.fromkeys(target for _, found in by_item for target in found)
     ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
     outside = [External(item.path or "") for item, found in by_item if not found and _leads_out(item)]
+    if any(isinstance(end, tuple) and end[0] != key[0] for end in ends):
+        # What another process of the job may send comes first.
+        outside = []
     if outside:
         # The other end of a socket by which a loop is woken is its own: that is no reason to wait for itself.
         ends.pop(key, None)
@@ -55,7 +58,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     others_owe = asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects) or reads_from_command(job, key)
     if dead and not writes and others_owe:
         dead = [gone for gone in dead if gone.status]
-    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
+    others = ends or strangers or outside or any(gone.status for gone in dead)
+    if pipe and not others and _keeps_other_end(job, key, pipe):
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
         edge = NoReleaser(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
@@ -73,10 +77,10 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         basis = Basis.KERNEL.when(not (strangers or outside) and _is_named(job, key, objects, list(ends)))
         targets = (*ends, *dead, *strangers, *outside)
         return WaitEdge(targets, basis=basis, of_data=not writes, of_room=writes, words=words, evidence=evidence)
-    if pipe and (own := _own_threads(job, key, pipe, writes=writes)):
+    if pipe and not outside and (own := _own_threads(job, key, pipe, writes=writes)):
         only = f"only pid {key[0]} itself {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge(own, of_data=not writes, of_room=writes, words=words, evidence=only)
-    if pipe:
+    if pipe and not outside:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge(
             (NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, of_room=writes, words=words, evidence=evidence

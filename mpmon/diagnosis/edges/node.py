@@ -29,6 +29,7 @@ from mpmon.diagnosis.edges.leaves import (
     keeps_waiting,
     manages,
     may_act_by_clock,
+    only_naps,
     owes_messages,
     pauses,
     polls_for_the_dead,
@@ -278,7 +279,7 @@ def _native(job: JobState, key: ThreadKey) -> WaitEdge | Status:
 def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     """The status of a thread that waits for nothing in the job: LIVE if its wait ends by itself, else LEAF."""
     if motion is Motion.UNKNOWN:
-        return Status.LIVE
+        return Status.LEAF if only_naps(job, key) else Status.LIVE
     if motion is Motion.NOT_SCHEDULED and job.wait_state(key).kind is Wait.RUNNING:
         # The thread is runnable, but the machine has no CPU for it.
         return Status.LIVE

@@ -210,7 +210,7 @@ def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
         return False
     if pause > SOON_S and in_call(stack, TURNS) and not job.in_event(key):
         return False
-    if pause > SOON_S and is_of_pool(job, key):
+    if pause > SOON_S and is_of_pool(job, key) and not job.processes[key[0]].catches_alarm:
         return False
     if pause > RETRY_S and _is_of_unknown_library(stack):
         return True

@@ -23,6 +23,7 @@ from mpmon.diagnosis.stacks.waits import COMMAND_LINE, context
 from mpmon.diagnosis.state.history import Sample, ThreadHistory
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
+    BEAT_SHARE,
     COMPUTES_SHARE,
     FEW_RUNS_SPAN_S,
     FEWEST_TURNS,
@@ -208,22 +209,28 @@ def renewed_since(samples: tuple[Sample, ...]) -> float | None:
     return since if since is not None and samples[-1].at - since >= LOOKS_SPAN_S else None
 
 
-def same_call_since(samples: tuple[Sample, ...]) -> float | None:
-    """Since when a program that shows only its system calls has renewed one with a time limit, and was never woken before,
-    seconds since the epoch; `None` if that is not long.
+def same_poll_since(samples: tuple[Sample, ...]) -> float | None:
+    """Since when a program that shows only its system calls has renewed a poll with a short time limit, hardly ran, and never ran
+    more often than its limit explains, seconds since the epoch; `None` if that is not long.
     """
     since = None
     for before, after in reversed(list(pairwise(samples))):
-        if not _is_same_call(before.blocked, after.blocked) or _woken(before, after):
+        if not _is_same_poll(before.blocked, after.blocked) or not _only_renews(before, after):
             break
         since = before.at
     return since if since is not None and samples[-1].at - since >= PATIENCE_S else None
 
 
-def _is_same_call(one: Blocked | None, other: Blocked | None) -> bool:
-    if one is None or other is None or not (one.has_limit and other.has_limit):
+def _is_same_poll(one: Blocked | None, other: Blocked | None) -> bool:
+    if one is None or other is None or one.timeout_s is None or one.timeout_s != other.timeout_s:
         return False
     return (one.syscall, one.args) == (other.syscall, other.args)
+
+
+def _only_renews(before: Sample, after: Sample) -> bool:
+    seconds, limit = after.at - before.at, before.blocked.timeout_s if before.blocked else None
+    ran, cpu_s = after.slices - before.slices, (after.run_ns - before.run_ns) / 1e9
+    return bool(limit) and ran <= seconds / (limit or 1.0) + 1 and cpu_s <= seconds * BEAT_SHARE
 
 
 def _since_it_advanced(samples: list[Sample]) -> list[Sample]:

@@ -34,15 +34,20 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
 
 
 def kept_ends(stuck: StuckSet) -> dict[ThreadKey, list[ThreadKey]]:
-    """Members that read from a pipe or connection until its end, each with the members that keep its other end open and do not
-    use it.
+    """Members that read from a pipe or connection until its end, since others wait for them to end, each with the members that
+    keep its other end open and do not use it, and which do not wait for that reader.
     """
     if not stuck.is_mutual:
         return {}
-    kept = {
-        key: [(pid, pid) for pid in keepers(stuck.job, key)] for key in stuck.members_in(*COMES_BY_READING, Wait.SOCKET)
-    }
-    return {key: found for key, found in kept.items() if found and set(stuck.closed.members).issuperset(found)}
+    edges = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.of_end)
+    awaited = {target for edge in edges for target in edge.targets}
+    readers = [key for key in stuck.members_in(*COMES_BY_READING, Wait.SOCKET) if key in awaited]
+    kept = {key: [(pid, pid) for pid in keepers(stuck.job, key)] for key in readers}
+    return {key: found for key, found in kept.items() if found and all(_keeps(stuck, one, key) for one in found)}
+
+
+def _keeps(stuck: StuckSet, keeper: ThreadKey, reader: ThreadKey) -> bool:
+    return keeper in stuck.closed.members and reader not in stuck.targets(keeper)
 
 
 def keepers_of_ends(stuck: StuckSet) -> list[ThreadKey]:

@@ -27,7 +27,8 @@ NEEDS = frozenset({"blocked", "handles"})
 def match(stuck: StuckSet) -> Match | None:
     """The root waits for a party outside the job, or in the kernel for a device; no rank that the others wait for meanwhile."""
     blocked = stuck.blocked()
-    if stuck.motion() is not Motion.NOT_SCHEDULED or blocked is None or (stuck.outside and stuck.outside.reason):
+    stands = stuck.motion() is Motion.NOT_SCHEDULED or is_outside(stuck)
+    if not stands or blocked is None or (stuck.outside and stuck.outside.reason):
         return None
     uninterruptible = stuck.ending is Ending.LEAF and blocked.state == "D"
     # File waits of Python code are left to the rules about its role; of another program nothing else can be seen.

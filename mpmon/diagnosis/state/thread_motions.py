@@ -16,7 +16,7 @@ from mpmon.diagnosis.progress.motion import (
     is_frozen,
     motion,
     renewed_since,
-    same_call_since,
+    same_poll_since,
     same_since,
     share,
     till_now,
@@ -31,7 +31,7 @@ from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQ
 from mpmon.diagnosis.state.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.state.thread_waits import ThreadWaits
 from mpmon.diagnosis.thresholds import POLLS_SHARE
-from mpmon.model import Snapshot
+from mpmon.model import KernelObject, Snapshot
 
 _ASKS_OTHERS = EXCHANGES | LOCKS | REQUESTS | {Wait.POLL, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD}
 """Waits for an action of another thread: if such a wait times out, the action has not come."""
@@ -74,7 +74,7 @@ class ThreadMotions(ThreadWaits):
         if past is None:
             return None
         if key[0] in self.foreign:
-            return self._calls_again_since(key, past)
+            return self._polls_again_since(key, past)
         since = None
         if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
@@ -86,19 +86,28 @@ class ThreadMotions(ThreadWaits):
             return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
 
-    def _calls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
-        """The same for the only thread of a program that is not Python: it has read and written nothing, and got nothing over the
-        connections that it polls. A server may be called at any time.
+    def _polls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
+        """The same for the only thread of a program that is not Python, and polls nothing but connections to servers outside the
+        job, over which nothing has been sent or received, and its own wake-up.
         """
         process, items = self.processes[key[0]], list(self.waits_on(key))
-        if process.threads != 1 or any(item.listens for item in items):
+        connected = [item for item in items if not self._is_own_pair(key[0], item)]
+        if process.threads != 1 or not connected or not all(map(self._leads_out, connected)):
             return None
-        if (since := self.memory.same(("calls", key), same_call_since, past.samples)) is None:
+        if (since := self.memory.same(("polls", key), same_poll_since, past.samples)) is None:
             return None
         life = self.history.life(process)
-        got = (item.received_at for item in items if item.received_at is not None)
-        last = max((*got, *(life.io_at if life else ())), default=since)
-        return None if last > since else since
+        moved = [at for item in connected for at in (item.sent_at, item.received_at) if at is not None]
+        return None if max((*moved, *(life.io_at if life else ())), default=since) > since else since
+
+    def _is_own_pair(self, pid: int, item: KernelObject) -> bool:
+        """Both ends are the process's own, by which its handlers wake it."""
+        return item.path == "unix" and {row.pid for row in self.holders.get(item.peer or "", ())} == {pid}
+
+    def _leads_out(self, item: KernelObject) -> bool:
+        """It is a TCP connection to a process that is none of the job's, and the kernel tells when something last came."""
+        near = item.listens or item.listener or self.holders.get(item.peer or "")
+        return (item.path or "").startswith("tcp ") and item.received_at is not None and not near
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
         """The thread is the main thread of a rank, or of a process that works for one which is in no collective, and another rank

@@ -92,12 +92,11 @@ class StuckSet:
             # A manager's thread waits for its client.
             own = [key for key in threads if self.job.wait_state(key).kind is not Wait.OTHER_CLIENTS]
             return tuple(dict.fromkeys(map(self._answerable, own or threads)))
-        waiting = (
+        return tuple(
             key
             for key in self.closed.members
             if (edge := self.graph.node(key).edge) and any(root in edge.targets for root in self.closed.root_blockers)
         )
-        return tuple(dict.fromkeys(map(self._answerable, waiting)))
 
     def _answerable(self, key: ThreadKey) -> ThreadKey:
         """For a program that is not Python: the Python thread that started it and waits for it, since that one has a source
@@ -106,23 +105,14 @@ class StuckSet:
         if self.job.shape(key).serves and (caller := self._carried_for(key)):
             return caller
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
+        started = self.job.processes[key[0]].ppid == waits[0] if key[0] in self.job.processes else False
         foreign = key not in self.job.stacks and self.job.role(key[0]).kind == "subprocess"
         # A stopped program, or one blocked by a file system, must be released itself; an unreadable one may be Python
         # after all.
         foreign = (
             foreign and self.wait_state(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.job, key)
         )
-        if not foreign or not self._started(waits[0], key[0]):
-            return key
-        return waits if waits in self.job.stacks else self._answerable(waits)
-
-    def _started(self, above: int, pid: int) -> bool:
-        """A process has started another one, perhaps through programs that are not Python, such as a shell."""
-        processes, foreign = self.job.processes, self.job.foreign
-        parent = processes[pid].ppid if pid in processes else 0
-        while parent != above and parent in foreign:
-            parent = processes[parent].ppid
-        return parent == above
+        return waits if foreign and started and waits in self.job.stacks else key
 
     def _carried_for(self, key: ThreadKey) -> ThreadKey | None:
         """The thread of the same process that called a library from the user's code and waits for this one alone."""

@@ -41,11 +41,17 @@ def ends_in(objects: Objects, variables: Sequence[tuple[int, bytes]]) -> tuple[i
 
 
 def ends_of(objects: Objects, instance: int) -> tuple[int, ...]:
-    """The same for the attributes of an object."""
-    with suppress(Torn):
-        values = [value for value in objects.values(instance)[:MOST_ATTRIBUTES] if value]
-        return ends_in(objects, [(value, objects.kind(value)) for value in values])
-    return ()
+    """The same for the attributes of an object, also in dictionaries; none if these are too many to search, or cannot be read."""
+    try:
+        values = [value for value in objects.values(instance) if value]
+        kinds = [objects.kind(value) for value in values[:MOST_ATTRIBUTES]]
+        for value, kind in zip(tuple(values), kinds, strict=False):
+            values += objects.items(value) if kind == b"dict" else ()
+    except Torn:
+        return ()
+    if len(values) > MOST_ATTRIBUTES:
+        return ()
+    return ends_in(objects, [(value, objects.kind(value)) for value in values])
 
 
 def _of_items(objects: Objects, thing: int) -> Iterator[int]:

@@ -84,7 +84,8 @@ class Values:
         return [
             Call(
                 code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry,
-                ends=self._ends(code, values) if is_users(file) else (),
+                ends=self._ends(values) if is_users(file) else (),
+                own_ends=self._own_ends(values[0]) if is_users(file) and _is_method(code, values) else (),
             )
             for (link, code), file, values in zip(places, files, bound, strict=True)
         ]  # fmt: skip
@@ -129,15 +130,13 @@ class Values:
             for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
         ]  # fmt: skip
 
-    def _ends(self, code: Code, values: Sequence[int]) -> tuple[int, ...]:
+    def _ends(self, values: Iterable[int]) -> tuple[int, ...]:
         """`Frame.ends`."""
         heads = ((value, self._heads.get(value)) for value in values if value)
-        found = ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
-        is_method = code.locals[:1] == ("self",) and values[:1] != (0,)
-        return tuple(dict.fromkeys((*found, *(self._own_ends(values[0]) if is_method and values else ()))))
+        return ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
 
     def _own_ends(self, instance: int) -> tuple[int, ...]:
-        """Of an object, whose methods call each other; nothing of further ones if there are many."""
+        """`Frame.own_ends` of an object, whose methods call each other; nothing of further ones if there are many."""
         if instance not in self._ends_of and len(self._ends_of) >= MOST_OWNERS:
             return ()
         if instance not in self._ends_of:
@@ -174,3 +173,7 @@ class Values:
         (kind,) = _word(head)
         telling = WORD if self._names[kind] == b"float" else self._telling[kind]
         return OBJECT + "".join(head[part].hex() for part in telling)
+
+
+def _is_method(code: Code, values: Sequence[int]) -> bool:
+    return code.locals[:1] == ("self",) and bool(values) and values[0] != 0

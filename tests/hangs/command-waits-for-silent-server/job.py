@@ -36,10 +36,10 @@ class Shards(IterableDataset):
     def __iter__(self):
         say("role", role="dataloader worker 0")
         for command in self.commands:
-            with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE) as download:
-                say("culprit", thread="MainThread")
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as download:
+                say("culprit", pid=download.pid, thread="MainThread")
                 say("settled")
-                with tarfile.open(fileobj=download.stdout, mode="r|") as members:  # CULPRIT
+                with tarfile.open(fileobj=download.stdout, mode="r|") as members:
                     yield from (member.name for member in members)
 
 
@@ -52,7 +52,7 @@ def main():
     subprocess.run([sys.executable, "-c", SERVER], pass_fds=[server.fileno()], env=environment, check=True)
     port = server.getsockname()[1]
     server.close()
-    for names in DataLoader(Shards([f"curl -s http://127.0.0.1:{port}/shard.tar"]), num_workers=1):
+    for names in DataLoader(Shards([["curl", "-s", f"http://127.0.0.1:{port}/shard.tar"]]), num_workers=1):
         print(names)
 
 

@@ -12,10 +12,10 @@ def serve(one, several, pair, numbers, closed):
 
 class Server:
     def __init__(self, one, other):
-        self.name, self.one, self.others = "server", one, [other]
+        self.name, self.one, self.others = "server", one, {"other": other}
 
     def serve(self, *args):
-        print(self.one.fileno(), *(each.fileno() for each in self.others), end=" ", flush=True)
+        print(self.one.fileno(), *(each.fileno() for each in self.others.values()), end=" ", flush=True)
         serve(*args)
 
 
