@@ -35,6 +35,11 @@ job, whoever opens a named pipe, a thread that sleeps. Whoever starts mpmon on a
 that was seen to make progress most often just waits for something slow. Recordings: none, as they begin after the hang.
 """
 
+FROM_START_S = 2.0
+"""If the job was younger than this many seconds when mpmon came, it came with the job, as in `mpmon run`, and nobody suspects a
+hang yet: a standstill counts as one that began while mpmon watched. Recordings: none, as they begin later.
+"""
+
 STOPPED_PATIENCE_S = 10.0
 """The same, seconds, if a process was stopped by a signal: who limits its share of a CPU lets it continue sooner.
 Recordings: none, for the same reason.

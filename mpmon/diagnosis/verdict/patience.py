@@ -11,6 +11,7 @@ from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
+    FROM_START_S,
     LOOKS_SPAN_S,
     MIN_WATCH_S,
     NEXT_ROUND_S,
@@ -54,9 +55,16 @@ def _patience_s(stuck: StuckSet) -> float:
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
-    if sure or stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S:
+    stood_before = stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S and not _came_with_the_job(stuck.job)
+    if sure or stood_before:
         return least
     return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
+
+
+def _came_with_the_job(job: JobState) -> bool:
+    """The watch began when the job did."""
+    began = min(process.start_time for process in job.processes.values())
+    return job.now - job.history.watched_s - began < FROM_START_S
 
 
 def _awaits_alarm(stuck: StuckSet) -> bool:

@@ -37,6 +37,7 @@ class Shards(IterableDataset):
         say("role", role="dataloader worker 0")
         for command in self.commands:
             with subprocess.Popen(command, stdout=subprocess.PIPE) as download:
+                say("role", pid=download.pid, role="subprocess curl")
                 say("culprit", pid=download.pid, thread="MainThread")
                 say("settled")
                 with tarfile.open(fileobj=download.stdout, mode="r|") as members:
