@@ -31,7 +31,7 @@ from mpmon.diagnosis.thresholds import MIN_ROUNDS, MIN_WATCH_S, PATIENCE_S, RUNN
 from mpmon.diagnosis.throughput.pace import Progress, progress
 from mpmon.diagnosis.verdict.deadlocks import deadlocks
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS, blind, goals_of, looked_after, shows_a_stop
-from mpmon.diagnosis.verdict.idle import is_idle
+from mpmon.diagnosis.verdict.idle import is_idle, stuck_beside
 from mpmon.diagnosis.verdict.patience import has_only_stood, is_ripe, is_slow, waits_long
 from mpmon.diagnosis.verdict.requests import lost_requests, lost_work, own_requests
 from mpmon.spans import count
@@ -61,6 +61,7 @@ def _judged(job: JobState) -> Diagnosis:
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     asked += [key for goal in asked for key in looked_after(job, graph, goal) if key not in goals]
     closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not is_idle(job, graph, closed)]
+    closed_sets = [found for closed in closed_sets for found in stuck_beside(job, graph, closed) or [closed]]
     # One who is stuck by itself, and for whom another goal waits, is the end of that one's chain.
     alone = {closed.goal for closed in closed_sets if closed.members == closed.root_blockers == (closed.goal,)}
     awaited = {key for closed in closed_sets for key in closed.members if key != closed.goal}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.thresholds import OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
+from mpmon.diagnosis.thresholds import FROM_START_S, OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
 from mpmon.model import Exit, Row, Snapshot
 from tests.builders import ROOT, START, blocked, diagnosed, process, running, snapshot, stack, thread
 
@@ -46,6 +46,17 @@ def test_one_that_was_seen_to_compute_has_longer_to_wait(computed_s: int, standi
     found = after(standing_s, computed_s=computed_s)
     assert found.verdict is verdict
     assert found.since == START + computed_s
+
+
+@pytest.mark.parametrize(("age_s", "verdict"), [(FROM_START_S - 1, Verdict.SLOW), (FROM_START_S + 1, Verdict.HUNG)])
+def test_nobody_suspects_a_hang_of_a_job_that_has_just_begun(age_s: float, verdict: Verdict) -> None:
+    """It waits since its first second, and mpmon came then, as `mpmon run` does."""
+
+    def waits(second: int) -> Snapshot:
+        rows = process(start_time=START - age_s), thread(), stack("main", *ANSWER), blocked("recvfrom", ran_at=START)
+        return snapshot(*rows, at=float(second))
+
+    assert diagnosed([*map(waits, range(int(PATIENCE_S) + 4))]).verdict is verdict
 
 
 def test_not_if_the_one_who_should_have_acted_crashed() -> None:

@@ -50,7 +50,7 @@ from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.loop_progress import matches_short_text
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.roles import SERVICE_ROLES
+from mpmon.diagnosis.roles import HELPERS, SERVICE_ROLES
 from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.stacks.shapes import in_task
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait, context, opens_pipe, polled
@@ -217,6 +217,8 @@ def _waits_for_nothing(job: JobState, key: ThreadKey) -> Answer:
         return status
     if opens_pipe(job.blocked.get(key)):
         return _other_opener(job, key) or status
+    if motion is Motion.POLLING and (stopped := _stopped_beside(job, key[0])):
+        return WaitEdge(stopped, polled=True, words="what a process that is stopped may have to bring")
     # A polling thread with a file open that another process has locked is trying to get the lock.
     tries = motion is Motion.POLLING and locks_of_others(job, key[0])
     return (file_lock(job, key) if tries else None) or status
@@ -320,6 +322,14 @@ def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
     beside = (other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other))
     return any(pauses(job, other) for other in (*children, *beside)) or any(
         _works_on_a_task(job, child) for child in children
+    )
+
+
+def _stopped_beside(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
+    """The main threads of other Python processes of the job that are stopped, and not for a moment."""
+    others = (other for other in job.stopped if other != pid and other not in job.foreign)
+    return tuple(
+        (other, other) for other in others if job.role(other).kind not in HELPERS and not _continues_soon(job, other)
     )
 
 

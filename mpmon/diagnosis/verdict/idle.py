@@ -70,9 +70,23 @@ def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """Servers without requests, standby threads, and processes that wait for these to end or for a signal, while nothing
-    else in the job is stuck: legitimately idle.
-    """
+    """Servers at rest, while nothing else in the job is stuck: legitimately idle."""
+    return _serves(job, graph, closed) and not _beside(job, graph, closed)
+
+
+def stuck_beside(job: JobState, graph: Graph, closed: Closed) -> list[Closed]:
+    """Where a goal only waits for servers at rest: what is stuck beside them, not because of them, and is the hang."""
+    others = _beside(job, graph, closed) if _serves(job, graph, closed) else []
+    return [other for other in others if set(graph.reached(closed.goal)).isdisjoint(other.root_blockers)]
+
+
+def _beside(job: JobState, graph: Graph, closed: Closed) -> list[Closed]:
+    found = (graph.closed(key) for key in _at_work_beside(job, graph, closed))
+    return [other for other in found if other is not None]
+
+
+def _serves(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """Servers without requests, standby threads, and processes that wait for these to end or for a signal."""
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
@@ -80,9 +94,7 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
-    if any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members):
-        return False
-    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
+    return not any(deadlocked(job.of(EventLoops).stuck(key)) for key in closed.members)
 
 
 def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
