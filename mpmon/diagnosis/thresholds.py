@@ -37,7 +37,8 @@ that was seen to make progress most often just waits for something slow. Recordi
 
 FROM_START_S = 2.0
 """If the job was younger than this many seconds when mpmon came, it came with the job, as in `mpmon run`, and nobody suspects a
-hang yet: a standstill counts as one that began while mpmon watched. Recordings: none, as they begin later.
+hang yet: what waits for somebody outside the job counts as having begun to while mpmon watched. Recordings: none, as they
+begin later.
 """
 
 STOPPED_PATIENCE_S = 10.0

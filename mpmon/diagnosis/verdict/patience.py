@@ -55,7 +55,8 @@ def _patience_s(stuck: StuckSet) -> float:
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
-    stood_before = stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S and not _came_with_the_job(stuck.job)
+    from_start = stuck.ending is Ending.EXTERNAL and _came_with_the_job(stuck.job)
+    stood_before = stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S and not from_start
     if sure or stood_before:
         return least
     return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
