@@ -7,7 +7,7 @@ import pytest
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.thresholds import FROM_START_S, OPEN_PATIENCE_S, PATIENCE_S, STOPPED_PATIENCE_S
 from mpmon.model import Exit, Row, Snapshot
-from tests.builders import ROOT, START, blocked, diagnosed, process, running, snapshot, stack, thread
+from tests.builders import ROOT, START, blocked, diagnosed, kernel_object, process, running, snapshot, stack, thread
 
 COMPUTES_S = 10
 STARTS, WORKS = 4121, 4122
@@ -50,11 +50,12 @@ def test_one_that_was_seen_to_compute_has_longer_to_wait(computed_s: int, standi
 
 @pytest.mark.parametrize(("age_s", "verdict"), [(FROM_START_S - 1, Verdict.UNKNOWN), (FROM_START_S + 1, Verdict.HUNG)])
 def test_nobody_suspects_a_hang_of_a_job_that_has_just_begun(age_s: float, verdict: Verdict) -> None:
-    """It waits since its first second, and mpmon came then, as `mpmon run` does."""
+    """It waits for a server elsewhere since its first second, and mpmon came then, as `mpmon run` does."""
 
     def waits(second: int) -> Snapshot:
-        rows = process(start_time=START - age_s), thread(), stack("main", *ANSWER), blocked("recvfrom", ran_at=START)
-        return snapshot(*rows, at=float(second))
+        server = kernel_object("socket:7", peer="socket:8", path="tcp 10.0.0.1:40000 to 10.0.0.2:80")
+        asks = stack("main", *ANSWER), blocked("recvfrom", "socket:7", ran_at=START)
+        return snapshot(process(start_time=START - age_s), thread(), *asks, server, at=float(second))
 
     assert diagnosed([*map(waits, range(int(PATIENCE_S) + 4))]).verdict is verdict
 
