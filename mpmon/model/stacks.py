@@ -44,8 +44,8 @@ class Frame(Row, frozen=True, kw_only=True):
     """
     ends: tuple[int, ...] = ()
     """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
-    own_ends: tuple[int, ...] = ()
-    """The same for the attributes of its `self`, also in dictionaries; empty, too, where there are too many to search all."""
+    own_ends: tuple[int, ...] | None = ()
+    """The same for the attributes of its `self`, also in dictionaries; `None` where there are too many to search all."""
 
 
 UNSEEN, ONLY_COUNTED = "?", "~"

@@ -76,7 +76,7 @@ class Call(msgspec.Struct):
     """The same from Python 3.12 on, where a frame that is not a call stands in between."""
     ends: tuple[int, ...] = ()
     """`Frame.ends`, which py-spy does not print."""
-    own_ends: tuple[int, ...] = ()
+    own_ends: tuple[int, ...] | None = ()
     """`Frame.own_ends`, likewise."""
 
 

@@ -114,7 +114,7 @@ def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[Thre
 def _has_in_a_variable(job: JobState, key: ThreadKey, descriptors: set[int]) -> bool:
     stack = job.stacks.get(key)
     return stack is not None and any(
-        not descriptors.isdisjoint((*frame.ends, *frame.own_ends)) for frame in stack.frames
+        not descriptors.isdisjoint((*frame.ends, *(frame.own_ends or ()))) for frame in stack.frames
     )
 
 

@@ -62,8 +62,9 @@ def _has_only_inherited(job: JobState, handle: Handle) -> bool:
     process, named = job.processes.get(handle.pid), _named(job, handle.pid)
     if process is None or not process.forked or named is None:
         return False
-    names = named | {end for frame in _own_calls(job, handle.pid) for end in frame.own_ends}
-    return bool(names) and handle.fd not in names and _only_waits(job, handle.pid)
+    by_self = [frame.own_ends for frame in _own_calls(job, handle.pid)]
+    names = named.union(*(ends or () for ends in by_self))
+    return None not in by_self and bool(names) and handle.fd not in names and _only_waits(job, handle.pid)
 
 
 _FOR_OTHERS = ENDS_OF_PROCESSES | {

@@ -40,17 +40,17 @@ def ends_in(objects: Objects, variables: Sequence[tuple[int, bytes]]) -> tuple[i
     return tuple(found)
 
 
-def ends_of(objects: Objects, instance: int) -> tuple[int, ...]:
-    """The same for the attributes of an object, also in dictionaries; none if these are too many to search, or cannot be read."""
+def ends_of(objects: Objects, instance: int) -> tuple[int, ...] | None:
+    """The same for the attributes of an object, also in dictionaries; `None` if these are too many, or cannot be read."""
     try:
         values = [value for value in objects.values(instance) if value]
         kinds = [objects.kind(value) for value in values[:MOST_ATTRIBUTES]]
         for value, kind in zip(tuple(values), kinds, strict=False):
             values += objects.items(value) if kind == b"dict" else ()
     except Torn:
-        return ()
+        return None
     if len(values) > MOST_ATTRIBUTES:
-        return ()
+        return None
     return ends_in(objects, [(value, objects.kind(value)) for value in values])
 
 

@@ -72,7 +72,7 @@ class Values:
         self._tokens: dict[int, str] = {}
         self._names: dict[int, bytes] = {}
         """Of types."""
-        self._ends_of: dict[int, tuple[int, ...]] = {}
+        self._ends_of: dict[int, tuple[int, ...] | None] = {}
         self._telling: dict[int, tuple[slice, ...]] = {}
         """By type, the parts of a head that show an object's value or size."""
 
@@ -135,10 +135,10 @@ class Values:
         heads = ((value, self._heads.get(value)) for value in values if value)
         return ends_in(self._objects, [(value, self._names[_word(head)[0]]) for value, head in heads if head])
 
-    def _own_ends(self, instance: int) -> tuple[int, ...]:
-        """`Frame.own_ends` of an object, whose methods call each other; nothing of further ones if there are many."""
+    def _own_ends(self, instance: int) -> tuple[int, ...] | None:
+        """`Frame.own_ends` of an object, whose methods call each other; `None` of further ones if there are many."""
         if instance not in self._ends_of and len(self._ends_of) >= MOST_OWNERS:
-            return ()
+            return None
         if instance not in self._ends_of:
             self._ends_of[instance] = ends_of(self._objects, instance)
         return self._ends_of[instance]
