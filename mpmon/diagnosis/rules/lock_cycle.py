@@ -10,7 +10,7 @@ from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Ending
+from mpmon.diagnosis.graph import Ending, Target
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
@@ -163,12 +163,14 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
         return None
     holder, others = kept
     name, needing, awaits = stuck.job.name(holder[0]), stuck.job.names(others), stuck.waits_for(holder)
-    held, named = _held_by(stuck, others[0]), needing in awaits and set(stuck.targets(holder)) == set(others)
+    helpers = set(stuck.targets(holder))
+    held, named = _held_by(stuck, others[0]), needing in awaits and helpers == set(others)
+    needed = "" if named or helpers.isdisjoint(others) else _needed(stuck, holder, needing)
     many = len({pid for pid, _ in others}) > 1
     they = "they wait" if named and many else stuck.job.they(others, "wait")
     return Match(
-        summary=f"{name} waits{stuck.at(holder)} for {awaits}{'' if named else _needed(stuck, holder, needing)}, but has {held} "
-        f"that {they} for{stuck.at(others[0])}",
+        summary=f"{name} waits{stuck.at(holder)} for {awaits}{needed}, but has {held} that {they} "
+        f"for{stuck.at(others[0])}",
         evidence=stuck.edge_evidence(),
         advice=(f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",),
         certainty=Certainty.LIKELY,
@@ -222,7 +224,20 @@ def _needs_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
     edge = stuck.graph.node(key).edge
     if edge is None or not edge.holder_known or holder not in edge.targets:
         return False
-    return all(isinstance(target, tuple) and key in stuck.targets(target) for target in edge.targets)
+    return all(isinstance(target, tuple) and key in _awaited(stuck, target) for target in edge.targets)
+
+
+def _awaited(stuck: StuckSet, key: ThreadKey) -> set[Target]:
+    """Those that could end the wait of a member, and whom alone these wait for in turn."""
+    found = set(stuck.targets(key))
+    ahead = list(found)
+    while ahead:
+        last = ahead.pop()
+        behind = stuck.targets(last) if isinstance(last, tuple) else ()
+        if len(behind) == 1 and behind[0] not in found:
+            found.add(behind[0])
+            ahead.append(behind[0])
+    return found
 
 
 def _waits_for_slot(stuck: StuckSet, key: ThreadKey) -> bool:

@@ -34,7 +34,8 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
     if (elsewhere := _elsewhere(stuck)) and (keeps := _with_locks(stuck, there)):
         return Split(Differs.KEEPS_LOCK, keeps, groups, others=elsewhere)
     absent = tuple(key for key in elsewhere if stuck.wait_state(key).kind in _FOR_OTHERS)
-    if not absent or set(stuck.at_end).isdisjoint((*absent, *there)):
+    no_ranks = tuple(key for key in stuck.closed.core if key not in (*there, *elsewhere))
+    if not absent or set(stuck.at_end).isdisjoint((*absent, *there)) or _with_locks(stuck, no_ranks):
         # All wait for one that is no rank.
         return None
     if len(absent) > len(there) and all(stuck.wait_state(key).kind is Wait.STORE_KEY for key in absent):
