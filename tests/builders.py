@@ -150,9 +150,9 @@ def running(pid: int = ROOT, tid: int | None = None) -> Blocked:
     return blocked("running", pid=pid, tid=tid, state="R")
 
 
-def holds(pid: int, name: str, *, reads: bool = True, writes: bool = True) -> Handle:
+def holds(pid: int, name: str, *, reads: bool = True, writes: bool = True, fd: int | None = None) -> Handle:
     """A process has an object open."""
-    return Handle(pid=pid, object=name, reads=reads, writes=writes)
+    return Handle(pid=pid, object=name, reads=reads, writes=writes, fd=fd)
 
 
 def kernel_object(name: str, **more: object) -> KernelObject:

@@ -1,7 +1,7 @@
 """One Python call, or a stack of them, as rows: identical for all readers.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`. For
-all others only a digest of the objects' identities is kept: the values are private to the user.
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS`, `KNOWN_WORDS` and
+`KNOWN_KINDS`. For all others only a digest of the objects' identities is kept: the values are private to the user.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ KNOWN_WORDS = {
 """The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`, or its host; the name of a
 group that is made, by which its ranks meet; the imported module, in functions of CPython's Lib/importlib/_bootstrap.py.
 """
+
+KNOWN_KINDS = {"_feed": "obj"}
+"""Of these only the type is kept, `PLAIN` where py-spy prints the value: the feeder thread of a queue sent a `memoryview`,
+or failed to pickle the object that the variable is still bound to (Lib/multiprocessing/queues.py).
+"""
+
+PLAIN = "plain"
 
 LONGEST_WORD = 200
 
@@ -196,10 +203,17 @@ def _known(frame: Call) -> dict[str, str]:
     function = bare(frame.name)
     wanted = KNOWN_LOCALS.get(function, frozenset[str]()) | KNOWN_NUMBERS
     found = {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
-    return found | {
+    found |= {
         item.name: item.repr[1:-1] for item in frame.locals
         if item.name == KNOWN_WORDS.get(function) and item.repr and item.repr[0] in "\"'" and len(item.repr) <= LONGEST_WORD
     }  # fmt: skip
+    kinds = (item for item in frame.locals if item.name == KNOWN_KINDS.get(function) and item.repr)
+    return found | {item.name: _kind(item.repr or "") for item in kinds}
+
+
+def _kind(text: str) -> str:
+    """The name of a type from `<memoryview at 0x7f0c2a5f1b80>`, or of an own text `<memoryview`."""
+    return text[1:].partition(" ")[0] if text.startswith("<") else PLAIN
 
 
 def _digest(variables: list[Local] | None, *, arguments: bool) -> int | None:

@@ -359,6 +359,22 @@ def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_whether_the_feeder_thread_of_a_queue_sent_its_last_item_and_where_to(version: str) -> None:
+    sent, dropped = {"obj": "memoryview"}, {"obj": "function"}
+    with contextlib.closing(job(version, "feeding.py")) as found:
+        ends = [int(word) for word in found.said.split()]
+        until(lambda: [frame.known for frame in feeders(by_us(found.pid))] == [sent, dropped])
+        assert [frame.ends for frame in feeders(by_us(found.pid))] == [(end,) for end in ends]
+        assert [frame.known for frame in feeders(by_py_spy(found.pid))] == [sent, dropped]
+
+
+def feeders(rows: dict[int, Stack]) -> list[Frame]:
+    """Their calls, in the order in which they were started."""
+    frames = [frame for tid in sorted(rows) for frame in rows[tid].frames]
+    return [frame for frame in frames if frame.function.endswith("_feed")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_deep_recursion_is_followed_to_its_end(version: str) -> None:
     with contextlib.closing(job(version, "recursing.py")) as found:
         found.tell("20000")

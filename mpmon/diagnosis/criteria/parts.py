@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mpmon.diagnosis.edges.gil import gil_owner, starves_others
+from mpmon.diagnosis.edges.gil import gil_owner, starver, starves_others
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
@@ -18,6 +18,7 @@ from mpmon.diagnosis.roles import WORKERS, is_python
 from mpmon.diagnosis.stacks.frames import in_call, is_user
 from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Context, Wait
 from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.dropped_items import dropped
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
@@ -65,7 +66,8 @@ def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
 
 def _waits_for_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
     edge = stuck.graph.node(key).edge
-    return edge is not None and edge.holder_known and holder in edge.targets and gil_owner(stuck.job, key) is None
+    by_gil = gil_owner(stuck.job, key) or starver(stuck.job, key)
+    return edge is not None and edge.holder_known and holder in edge.targets and by_gil is None
 
 
 def part(stuck: StuckSet) -> Part | None:
@@ -77,6 +79,7 @@ def part(stuck: StuckSet) -> Part | None:
         or at_terminal(stuck)
         or waiter_for_lock(stuck)
         or polled_for(stuck)
+        or dropped(stuck)
         or traced(stuck)
         or wait_for_request(stuck)
     ):

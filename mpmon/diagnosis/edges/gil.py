@@ -24,6 +24,15 @@ def starves_others(job: JobState, key: ThreadKey) -> bool:
     return any(_asks_for_gil(job, other) for other in job.threads(key[0]) if other != key)
 
 
+def starver(job: JobState, key: ThreadKey) -> ThreadKey | None:
+    """Another thread of its process that waits for something while it holds the GIL: whatever comes to this thread, it cannot
+    act on it.
+    """
+    owner = job.gil_owner(key)
+    waits = owner is not None and job.motion(owner) is Motion.NOT_SCHEDULED
+    return owner if owner and waits and starves_others(job, owner) else None
+
+
 def _asks_for_gil(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for the GIL: since it came to its lines it was found in a timed wait of milliseconds, as `take_gil`
     of CPython's ceval_gil.c makes, or its C frames say so. The kernel's last row may fall between two such waits.

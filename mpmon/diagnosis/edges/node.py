@@ -17,7 +17,7 @@ from mpmon.diagnosis.edges.by_kind import EDGES
 from mpmon.diagnosis.edges.dead import with_crashed
 from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.file_servers import file_server
-from mpmon.diagnosis.edges.gil import gil_edge, gil_owner, kept_by_gil, starves_others
+from mpmon.diagnosis.edges.gil import gil_edge, gil_owner, kept_by_gil, starver, starves_others
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.leaves import (
     asks_soon_again,
@@ -87,7 +87,11 @@ def _stands_beside(job: JobState, found: Node) -> bool:
     if found.status is Status.LEAF:
         beats = job.only_sleeps(key) or (key[0] != key[1] and job.tests(key) == ())
         return beats and job.motion(key) is Motion.POLLING
-    return found.edge is not None and any(item.listens for item in job.waits_on(key))
+    return found.edge is not None and _listens(job, key)
+
+
+def _listens(job: JobState, key: ThreadKey) -> bool:
+    return any(item.listens for item in job.waits_on(key))
 
 
 def _ended(job: JobState, key: ThreadKey) -> Answer:
@@ -142,7 +146,7 @@ def _on_gpu(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _for_gil(job: JobState, key: ThreadKey) -> Answer:
-    owner = gil_owner(job, key)
+    owner = gil_owner(job, key) or (starver(job, key) if _listens(job, key) else None)
     return gil_edge(job, owner) if owner else None
 
 

@@ -48,6 +48,7 @@ from mpmon.diagnosis.responsibility.tasks import (
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, split
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.dropped_items import dropped
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.meeting import meeting
@@ -140,6 +141,11 @@ def _crashed_beside(stuck: StuckSet) -> Blame | None:
     return crashed_mates(stuck) or polled_for(stuck) or None
 
 
+def _dropping(stuck: StuckSet) -> Blame | None:
+    """Those whose last item for another member could not be pickled."""
+    return list(dropped(stuck)) or None
+
+
 def _ended_without_trace(stuck: StuckSet) -> Blame | None:
     """Nobody: the process that ended is unknown, and no other is to blame."""
     without = {Absent.RANK_ENDED, Absent.WORKER_REPLACED}
@@ -183,8 +189,8 @@ def _first_or_all(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 OF_THE_END: tuple[Callable[[StuckSet], Blame | None], ...] = (
     _gone, _odd_in_meeting, _lost_holder, _named_by_the_wait, _nobody_of_the_job, _server_of_left_connection, _keeper_of_loop,
-    _starving_others, _in_handler, _asking, _crashed_beside, _ended_without_trace, _idle_at_exit, _end_of_chain, _odd_ranks,
-    _lost_producers, _waits_for_itself,
+    _starving_others, _in_handler, _asking, _crashed_beside, _dropping, _ended_without_trace, _idle_at_exit, _end_of_chain,
+    _odd_ranks, _lost_producers, _waits_for_itself,
 )  # fmt: skip
 """Ways in which the end of a chain, or what one wait alone shows, tells who is responsible; `None` where one does not apply,
 empty where it applies and no process of the job is to blame."""

@@ -18,6 +18,8 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, Wait, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.stuck.dropped_items import dropped
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
 CAUSE = "item-lost"
@@ -60,6 +62,8 @@ _ADVICE = {
 
 def match(stuck: StuckSet) -> Match | None:
     """A thread waits for producers or workers, all of which are idle; or for an event that only waiters could set."""
+    if lost := dropped(stuck):
+        return _not_pickled(stuck, lost)
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _never_set(stuck)
     if stuck.nobody is None or stuck.root is None or stuck.nobody.reason not in _ADVICE:
@@ -69,6 +73,22 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=stuck.edge_evidence() or (stuck.nobody.why,),
         advice=_ADVICE[stuck.nobody.reason],
     )
+
+
+def _not_pickled(stuck: StuckSet, lost: dict[ThreadKey, ThreadKey]) -> Match:
+    """The feeder threads of queues dropped what was put."""
+    senders, readers = stuck.job.names(lost), stuck.job.names(lost.values())
+    items = "the last item" if len(lost) == 1 else "the last items"
+    return Match(
+        summary=f"{items} that {senders} put into a queue could not be pickled, and so never left: {readers} "
+        f"{'waits' if len(set(lost.values())) == 1 else 'wait'} for an item{stuck.at(next(iter(lost.values())))}",
+        evidence=(*(_feeds(pid) for pid, _ in lost), *stuck.edge_evidence()),
+        advice=_ADVICE[Absent.ITEM_LOST], certainty=Certainty.LIKELY, tells_of=frozenset(lost.values()),
+    )  # fmt: skip
+
+
+def _feeds(pid: int) -> str:
+    return f"the feeder thread of pid {pid} is idle, but the variable obj of its Queue._feed is not bound to the bytes of an item"
 
 
 def _never_set(stuck: StuckSet) -> Match | None:

@@ -20,6 +20,7 @@ from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, LOCKS, Wa
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, split
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.dropped_items import dropped
 from mpmon.diagnosis.stuck.joinable_queue import own_tasks
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.manager_calls import client_calls
@@ -45,6 +46,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     if (
         crashed_mates(stuck)
+        or dropped(stuck)
         or own_tasks(stuck)
         or kept_until_end(stuck)
         or stalls(stuck)

@@ -23,6 +23,7 @@ from mpmon.diagnosis.responsibility.streams import kept_ends
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, OUTCOMES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
+from mpmon.diagnosis.stuck.dropped_items import dropped
 from mpmon.diagnosis.stuck.manager_calls import client_calls
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
@@ -32,6 +33,8 @@ NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 def match(stuck: StuckSet) -> Match | None:
     """A reader of a queue or pipe with no live writer, or whose writers wait for it to end."""
+    if dropped(stuck):
+        return None
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _kept_open(stuck) or _awaited_by_writers(stuck)
     left_alone = stuck.nobody is not None and stuck.wait_state().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)

@@ -23,14 +23,11 @@ from mpmon.probes.interpreter.contents import is_standard
 from mpmon.probes.interpreter.coroutines import Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, Tables
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import CODE_AT, FUNCTION_AT, METHOD, NAME_AT, TAGS, Objects
+from mpmon.probes.interpreter.objects import BOUND_TO, CODE_AT, FUNCTION_AT, METHOD, NAME_AT, TAGS, Objects
 from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, runtime_of
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.memory import Memory
-
-BOUND_TO = 24
-"""`m_self` of a built-in method and `im_self` of a bound one."""
 
 ENTERS, EXITS = "__enter__", "__exit__"
 

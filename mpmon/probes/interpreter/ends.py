@@ -1,5 +1,5 @@
-"""The descriptors of the connections and sockets that the variables of a call are bound to, also in lists and tuples, or the
-attributes of its `self`.
+"""The descriptors of the connections and sockets that the variables of a call are bound to, also in lists and tuples or by
+a method (`send = connection.send`), or the attributes of its `self`.
 
 Forks inherit the ends of all pipes and sockets of their parent; which of them a process uses shows in what its calls name.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.objects import BOUND_TO, METHOD, Objects
 from mpmon.probes.interpreter.pages import Torn
 
 CONNECTION, SOCKET = b"Connection", b"socket"
@@ -70,4 +70,8 @@ def _end(objects: Objects, thing: int, kind: bytes) -> int | None:
         end = objects.plain_integer(objects.attribute(thing, b"_handle"))
     elif kind == SOCKET:
         (end,) = objects.words("i", thing + SOCKET_FD)
+    elif kind == METHOD:
+        (owner,) = objects.words("Q", thing + BOUND_TO)
+        of_owner = objects.type_name(owner)
+        return _end(objects, owner, of_owner) if of_owner in (CONNECTION, SOCKET) else None
     return None if end is None or end < 0 else end

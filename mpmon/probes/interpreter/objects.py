@@ -30,7 +30,7 @@ BASE, LIST_ITEMS = 256, 24
 NEXT, CLASS_DICT = 224, 264
 """PyTypeObject.tp_iternext, tp_dict."""
 
-METHOD, FUNCTION_AT, NAME_AT, CODE_AT = b"method", 16, 32, 48
+METHOD, FUNCTION_AT, BOUND_TO, NAME_AT, CODE_AT = b"method", 16, 24, 32, 48
 """The type of a bound method; PyMethodObject.im_func; PyFunctionObject.func_name and func_code."""
 
 NEGATIVE = 2

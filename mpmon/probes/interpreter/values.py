@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from mpmon.probes.calls import KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
+from mpmon.probes.calls import KNOWN_KINDS, KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
 from mpmon.probes.interpreter.codes import Code
 from mpmon.probes.interpreter.ends import ends_in, ends_of
 from mpmon.probes.interpreter.layouts import Layout
@@ -39,6 +39,10 @@ MOST_VALUES = 1 << 15
 
 MOST_OWNERS = 16
 """Objects of one process whose attributes are searched for connections."""
+
+SENDS = {"_feed": "send_bytes"}
+"""Variables of libraries' functions that name a connection as well: the feeder thread of a queue sends to it
+(Lib/multiprocessing/queues.py)."""
 
 HEAD = 40
 """Bytes of an object that distinguish it from another one."""
@@ -84,7 +88,7 @@ class Values:
         return [
             Call(
                 code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry,
-                ends=self._ends(values) if is_users(file) else (),
+                ends=self._ends(values if is_users(file) else _sending(code, values)),
                 own_ends=self._own_ends(values[0]) if is_users(file) and _is_method(code, values) else (),
             )
             for (link, code), file, values in zip(places, files, bound, strict=True)
@@ -124,9 +128,12 @@ class Values:
     def _locals(self, code: Code, file: str, values: Sequence[int]) -> list[Local]:
         name = bare(code.function)
         kept = KNOWN_LOCALS.get(name, frozenset[str]()) | KNOWN_NUMBERS | {KNOWN_WORDS.get(name, "")}
-        is_own = is_users(file)
+        is_own, of_kind = is_users(file), KNOWN_KINDS.get(name)
         return [
-            Local(variable, value, place < code.arguments, self._text(value, in_full=is_own or variable in kept))
+            Local(
+                variable, value, place < code.arguments,
+                self._with_kind(value) if variable == of_kind else self._text(value, in_full=is_own or variable in kept),
+            )
             for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
         ]  # fmt: skip
 
@@ -148,6 +155,11 @@ class Values:
         if value not in texts:
             texts[value] = self._printed(value) if in_full else self._token(value)
         return texts[value]
+
+    def _with_kind(self, value: int) -> str:
+        """Its text, or else its type."""
+        text, head = self._printed(value), self._heads.get(value)
+        return OBJECT + self._names[_word(head)[0]].decode(errors="replace") if text == OBJECT and head else text
 
     def _printed(self, value: int) -> str:
         """The text of a value; for most values, from their heads, which are read already."""
@@ -173,6 +185,12 @@ class Values:
         (kind,) = _word(head)
         telling = WORD if self._names[kind] == b"float" else self._telling[kind]
         return OBJECT + "".join(head[part].hex() for part in telling)
+
+
+def _sending(code: Code, values: Sequence[int]) -> list[int]:
+    """What the variable in `SENDS` is bound to."""
+    wanted = SENDS.get(bare(code.function))
+    return [value for name, value in zip(code.locals, values, strict=False) if name == wanted]
 
 
 def _is_method(code: Code, values: Sequence[int]) -> bool:
