@@ -37,8 +37,16 @@ def ended_siblings(job: JobState, pid: int) -> list[Exited]:
 
 
 def dead_ranks(job: JobState, pid: int, size: int | None, alive: int) -> list[Exited]:
-    """The ended relatives that were ranks: none if as many live as there are, so that whoever ended was none of them."""
-    return dead_relatives(job, pid, certain=True) if size is None or alive < size else []
+    """The ended processes that were ranks: relatives, else children of those that started other ranks, such as the agents of
+    several nodes; none if as many ranks live as there are, so that whoever ended was none of them.
+    """
+    if size is not None and alive >= size:
+        return []
+    starters = {job.starter(rank) for rank in job.ranks if size is not None}
+    return dead_relatives(job, pid, certain=True) or [
+        Exited(other, death(job, other).how, certain=True, status=job.processes[other].exit_code)
+        for other in job.zombies if job.starter(other) in starters
+    ]  # fmt: skip
 
 
 _TOLD = (signal.SIGTERM, signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mpmon.diagnosis.edges.callbacks import Callbacks
 from mpmon.diagnosis.edges.dead import gone_children
 from mpmon.diagnosis.edges.messages import message
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
@@ -16,7 +17,7 @@ from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import calls, has, in_call
-from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Wait, context
+from mpmon.diagnosis.stacks.waits import POOL_TASKS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
@@ -52,24 +53,10 @@ def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return pool_result(job, key)
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words=_OWN_LOOP)
-    if held := _held_up(job, key):
+    if held := job.of(Callbacks).holding(key[0]):
         others = [other for other in held if other != key]
         return _by_deliverers(job, others) if others else WaitEdge((key,), every=True, words=_OWN_DELIVERY)
     return other_threads(job, key)
-
-
-def _held_up(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    """The threads of a process that are in callbacks of futures which a library has completed, so that they deliver none of its
-    results, while no task of a library runs, and all other threads wait for results, or are such a library's own.
-    """
-    threads = job.threads(key[0])
-    held = [other for other in threads if has(job.stacks.get(other), *_CALLBACKS) and job.shape(other).runs]
-    beside = (other for other in job.working_threads(key[0]) if other not in held)
-    waiting = all(job.wait_state(other).kind in RESULTS or job.shape(other).serves for other in beside)
-    return held if held and waiting and all(task in held for task in job.tasks) else []
-
-
-_CALLBACKS = ("concurrent/futures/_base.py", ("_invoke_callbacks",))
 
 
 def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.callbacks import Callbacks
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.imports import import_lock
 from mpmon.diagnosis.edges.missing import is_of_pool, why_no_thread
@@ -135,6 +136,8 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return edge
     words = job.wait_state(key).words
     working = _but_heartbeats(job, key, job.working_threads(key[0]))
+    if (callbacks := job.of(Callbacks)).holding(key[0]):
+        working = tuple(other for other in working if not callbacks.held_up(other))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED
