@@ -35,8 +35,8 @@ job, whoever opens a named pipe, a thread that sleeps. Whoever starts mpmon on a
 that was seen to make progress most often just waits for something slow. Recordings: none, as they begin after the hang.
 """
 
-FROM_START_S = 2.0
-"""If the job was younger than this many seconds when mpmon came, it came with the job, as in `mpmon run`, and nobody suspects a
+FROM_START_S = 3.0
+"""If processes were younger than this many seconds when mpmon came, it came with them, as in `mpmon run`, and nobody suspects a
 hang yet: what waits for somebody outside the job counts as having begun to while mpmon watched. Recordings: none, as they
 begin later.
 """

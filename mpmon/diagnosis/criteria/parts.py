@@ -45,6 +45,8 @@ _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOO
 """Waits that an external party may end."""
 
 
+_OF_THREADS = frozenset({Wait.CONDITION, Wait.FUTEX})
+
 _TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
 """Waits that by themselves identify the cause."""
 
@@ -121,7 +123,9 @@ def is_outside(stuck: StuckSet) -> bool:
     outside = (stuck.ending is Ending.EXTERNAL or deserted) and stuck.motion() in still
     kind = stuck.wait_state().kind
     waits = kind in _FOR_OUTSIDE or (kind is Wait.PIPE_READ and deserted)
-    return outside and waits and not left_connection(stuck) and not stalls(stuck)
+    # A library may wait for its own thread, which has the connection.
+    by_library = stuck.ending is Ending.EXTERNAL and kind in _OF_THREADS
+    return ((outside and waits) or by_library) and not left_connection(stuck) and not stalls(stuck)
 
 
 def is_at_exit(stuck: StuckSet) -> bool:

@@ -37,15 +37,16 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     by_item = [(item, list(other_ends(job, key, item, writes=writes))) for item in objects]
     ends = dict.fromkeys(target for _, found in by_item for target in found)
     ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
-    outside = [External(item.path or "") for item, found in by_item if not found and _leads_out(item)]
-    if any(isinstance(end, tuple) and end[0] != key[0] for end in ends):
-        # What another process of the job may send comes first.
+    outside = [External(item.path or "") for item, found in by_item if not found and leads_out(item)]
+    if any(isinstance(end, tuple) and end[0] != key[0] for end in ends) and objects == list(job.waits_on(key)):
+        # What another process of the job may send comes first, unless a native thread watches all connections of the process.
         outside = []
     if outside:
         # The other end of a socket by which a loop is woken is its own: that is no reason to wait for itself.
         ends.pop(key, None)
     words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
-    pipe = next((item for item in objects if item.kind == "pipe"), None)
+    # A server that is woken by a pipe of its own waits for whoever connects.
+    pipe = next((item for item in objects if item.kind == "pipe" and not any(row.listens for row in objects)), None)
     mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
     strangers = _strangers(job, objects, writes=writes)
     # If only external processes have the other end, exited relatives had no part in it.
@@ -157,10 +158,11 @@ def _private_accept(job: JobState, key: ThreadKey, objects: list[KernelObject], 
     """For a server that only the job knows: its clients, which may ask once more, those that may yet connect or start another
     client, and those that crashed.
     """
-    if not objects or not all(item.listens and is_private(job, item) for item in objects):
+    listening = [item for item in objects if item.listens]
+    if not listening or not all(is_private(job, item) for item in listening):
         return None
     gone = crashed(job, key[0])
-    asking = [other for item in objects for other in askers(job, item) if other[0] != key[0]]
+    asking = [other for item in listening for other in askers(job, item) if other[0] != key[0]]
     connected = {pid for pid, _ in asking}
     may_connect = [(pid, pid) for pid in job.children.get(key[0], ()) if job.is_alive(pid) and pid not in connected]
     # Without its own threads at work nobody would start the one that crashed again.
@@ -272,7 +274,7 @@ def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     return item.kind == "socket" and pids == {key[0]}
 
 
-def _leads_out(item: KernelObject) -> bool:
+def leads_out(item: KernelObject) -> bool:
     """It is a connection over the network."""
     return item.kind == "socket" and (item.path or "").startswith("tcp ") and not (item.listens or item.listener)
 

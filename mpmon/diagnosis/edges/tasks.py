@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.messages import leads_out
 from mpmon.diagnosis.edges.other_ends import reads_from_command
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.progress.motion import Motion, share
@@ -33,6 +34,8 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if key in tasks and not others and job.motion(key) is not Motion.PROGRESSING and job.is_on_one_machine:
         if job.shape(key).reads:
             return _by_its_client(job, key) if job.listens_in_c(key[0]) else None
+        if servers := _servers_outside(job, key[0]):
+            return WaitEdge(servers, words="an answer from outside of the job")
         (name, *_) = sorted(packages & job.shape(key).runs)
         evidence = f"{name} has called no code of the job but {stands_at(job, key)} of pid {key[0]}, which itself waits in {name}"
         words = f"a task of {name} from inside a task, and no other task runs"
@@ -48,6 +51,14 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     names = job.names(dict.fromkeys(pid for pid, _ in others))
     evidence = _evidence(job, others, name)
     return WaitEdge(tuple(others), polled=True, words=f"a task of {name} in {names}", evidence=evidence)
+
+
+def _servers_outside(job: JobState, pid: int) -> tuple[External, ...]:
+    """What lies at the other ends of a process's connections over the network that lead out of the job: a service that answers a
+    request by way of another service waits for that one.
+    """
+    objects = (job.objects[name] for name in sorted(job.held_by.get(pid, ())) if name in job.objects)
+    return tuple(External(item.path or "") for item in objects if leads_out(item) and item.peer not in job.holders)
 
 
 def _by_its_client(job: JobState, key: ThreadKey) -> WaitEdge:

@@ -55,16 +55,19 @@ def _patience_s(stuck: StuckSet) -> float:
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
-    from_start = stuck.ending is Ending.EXTERNAL and _came_with_the_job(stuck.job)
-    stood_before = stuck.job.history.watched_s - stuck.stood_s < LOOKS_SPAN_S and not from_start
+    from_start = stuck.ending is Ending.EXTERNAL and _came_with_them(stuck)
+    # When a thread that sleeps ran last, the kernel tells.
+    span = MIN_WATCH_S if stuck.is_frozen else LOOKS_SPAN_S
+    stood_before = stuck.job.history.watched_s - stuck.stood_s < span and not from_start
     if sure or stood_before:
         return least
     return STOPPED_PATIENCE_S if stuck.wait_state().kind is Wait.STOPPED else OPEN_PATIENCE_S
 
 
-def _came_with_the_job(job: JobState) -> bool:
-    """The watch began when the job did."""
-    began = min(process.start_time for process in job.processes.values())
+def _came_with_them(stuck: StuckSet) -> bool:
+    """The watch began when the processes of the set did."""
+    job = stuck.job
+    began = min(job.processes[pid].start_time for pid, _ in stuck.closed.members)
     return job.now - job.history.watched_s - began < FROM_START_S
 
 
