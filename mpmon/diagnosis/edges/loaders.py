@@ -67,10 +67,13 @@ def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitE
 
 
 def _loader_workers(job: JobState, key: ThreadKey) -> list[int]:
-    """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
-    workers = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind == LOADER_WORKER]
+    """The workers of the loader this thread reads from: with several loaders, those that hold its queue; none where those that
+    hold it are still importing, beside workers of another loader.
+    """
+    children = job.clients.get(key[0], ())
     pipes = {item.id for item in job.waits_on(key) if item.kind == "pipe"}
-    return [pid for pid in workers if pipes & job.held_by.get(pid, frozenset())] or workers
+    having = [pid for pid in children if pipes & job.held_by.get(pid, frozenset())]
+    return [pid for pid in having or children if job.role(pid).kind == LOADER_WORKER]
 
 
 def _awaited_worker(job: JobState, key: ThreadKey, workers: list[int]) -> int | None:
