@@ -45,8 +45,12 @@ def looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKey
 
 
 def _programs(job: JobState) -> list[int]:
-    """The root, or the Python programs below a root that only starts others; such a root too while it is stopped."""
+    """The root, or the Python programs below a root that only starts others; such a root too while it is stopped. None once it
+    has ended.
+    """
     root = job.snapshot.root_pid
+    if not job.is_alive(root):
+        return []
     if not job.role(root).starts:
         return [root]
     return [root, *_python_below(job)] if job.processes[root].stopped else _python_below(job)
@@ -63,11 +67,12 @@ def _python_below(job: JobState) -> list[int]:
 def blind(job: JobState) -> str:
     """Why nothing can be said; empty if something can."""
     root = job.snapshot.root
-    if root is None:
+    ranks_left = any(map(job.is_alive, job.ranks))
+    if root is None and not ranks_left:
         return "the process has ended"
-    if root.ended:
+    if root and root.ended and not ranks_left:
         return "the process is a zombie: it has ended, and its parent has not reaped it"
-    if _without_python(job):
+    if root and not root.ended and _without_python(job):
         return f"pid {root.pid} is not a Python process and has no Python descendants"
     seen = any(_was_seen(job, pid) for pid in job.processes)
     if not seen and job.history.rounds > 1:
