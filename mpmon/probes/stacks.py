@@ -36,6 +36,7 @@ from mpmon.probes.aside import Unanswered, in_turn
 from mpmon.probes.calls import Call, Numbers, bounded, rows
 from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.codes import LONGEST_TEXT
 from mpmon.probes.interpreter.reader import RAN_ON, Reading, read_stacks
 from mpmon.probes.interpreter.tids import ThreadIds, run_counters
 from mpmon.probes.memory import may_be_read
@@ -395,10 +396,19 @@ def _first_sentence(words: str) -> str:
 def _agree(own: Stack, other: Stack | None, *, ran: bool) -> bool:
     """Both tell the same calls and lines; of a thread that `ran` meanwhile, at least the same outermost call."""
     others = other.frames if other else ()
-    same = _same_function if not ran and any(_LINES_MAY_ERR in frame.file for frame in own.frames) else _same_call
-    if len(own.frames) == len(others) and all(map(same, own.frames, others)):
+    frames = [frame for frame in own.frames if not _is_left_out(frame)]
+    same = _same_function if not ran and any(_LINES_MAY_ERR in frame.file for frame in frames) else _same_call
+    if len(frames) == len(others) and all(map(same, frames, others)):
         return True
-    return ran and all(map(_same_function, own.frames[-1:], others[-1:])) and bool(own.frames) == bool(others)
+    return ran and all(map(_same_function, frames[-1:], others[-1:])) and bool(frames) == bool(others)
+
+
+def _is_left_out(frame: Frame) -> bool:
+    """py-spy 0.4 leaves out calls whose names it cannot read: those with bytes that are no UTF-8, and very long ones."""
+    return _UNDECODABLE in frame.function + frame.file or max(len(frame.function), len(frame.file)) >= LONGEST_TEXT
+
+
+_UNDECODABLE = "\ufffd"
 
 
 _LINES_MAY_ERR = "/python3.10/"

@@ -20,7 +20,8 @@ def without_launcher(snapshot: Snapshot) -> Snapshot:
     left = (row for row in snapshot.processes if row.pid != root)
     orphans = tuple(msgspec.structs.replace(row, ppid=1) if row.ppid == root else row for row in left)
     rows = {
-        name: tuple(row for row in getattr(snapshot, name) if row.pid != root) for name in ("threads", "stacks", "blocked")
+        name: tuple(row for row in getattr(snapshot, name) if row.pid != root)
+        for name in ("threads", "stacks", "blocked")
     }
     return msgspec.structs.replace(snapshot, processes=orphans, **rows)
 

@@ -357,6 +357,16 @@ def test_where_readers_differ_both_read_anew(spy: Callable[..., StackProbe], tmp
     assert log.read_text() == "x" * min(differ + 1, OPINIONS)
 
 
+@pytest.mark.parametrize("name", ["f\ufffd", "f" * 5000], ids=["no UTF-8", "too long"])
+def test_calls_whose_names_py_spy_cannot_read_are_not_compared(name: str) -> None:
+    def row(*functions: str) -> Stack:
+        frames = tuple(Frame(function=function, file="train.py", line=7) for function in functions)
+        return Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=frames)
+
+    assert stacks_module._agree(row("get", name, "main"), row("get", "main"), ran=False)
+    assert not stacks_module._agree(row("get", name, "main"), row("put", "main"), ran=False)
+
+
 def test_of_a_thread_that_runs_only_the_outermost_call_must_agree() -> None:
     def row(*functions: str) -> Stack:
         frames = tuple(Frame(function=function, file="job.py", line=7) for function in functions)

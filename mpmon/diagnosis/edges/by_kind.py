@@ -49,6 +49,7 @@ EDGES: dict[Wait, Callable[[JobState, ThreadKey], WaitEdge | None]] = {
     Wait.FUTEX: native_mutex,
     Wait.THREAD_QUEUE: other_threads,
     Wait.CONDITION: other_threads,
+    Wait.TIMER: other_threads,
     Wait.COLLECTIVE: collective,
     Wait.RENDEZVOUS: rendezvous,
     Wait.STORE_KEY: store_key,

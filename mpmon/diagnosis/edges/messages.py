@@ -14,7 +14,7 @@ from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.graph.nodes import FEW
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.ipc.queues import QUEUES_FILE
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE, is_feeder
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_ticks
@@ -35,8 +35,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
     writes = bool((row := job.blocked.get(key)) and row.writes)
     by_item = [(item, list(other_ends(job, key, item, writes=writes))) for item in objects]
-    ends = dict.fromkeys(target for _, found in by_item for target in found)
-    ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
+    ends = _far_ends(job, key, by_item, writes=writes)
     outside = [External(item.path or "") for item, found in by_item if not found and leads_out(item)]
     if any(isinstance(end, tuple) and end[0] != key[0] for end in ends) and objects == list(job.waits_on(key)):
         # What another process of the job may send comes first, unless a native thread watches all connections of the process.
@@ -99,6 +98,16 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     unknown = not any(item.kind in ("socket", "terminal") for item in objects)
     gone = crashed(job, key[0]) if unknown else []
     return WaitEdge((*gone, *senders, External(_outside_words(objects))), words=words, evidence=evidence)
+
+
+def _far_ends(
+    job: JobState, key: ThreadKey, by_item: list[tuple[KernelObject, list[Target]]], *, writes: bool
+) -> dict[Target, None]:
+    """Those that may act at the other ends; where another process has the end of a pipe, also the threads beside this one."""
+    ends = dict.fromkeys(target for _, found in by_item for target in found)
+    ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
+    pipes = [item for item, _ in by_item if item.kind == "pipe"] if ends else []
+    return ends | {own: None for item in pipes for own in _own_threads(job, key, item, writes=writes)}
 
 
 _DATAGRAMS = ("unix ", "udp ")
@@ -225,11 +234,13 @@ def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
 
 
 def _own_threads(job: JobState, key: ThreadKey, pipe: KernelObject, *, writes: bool) -> tuple[ThreadKey, ...]:
-    """The other threads of a process that itself has the other end of the pipe: any that does more than tick may use or close
-    it.
+    """The other threads of a process that itself has the other end of the pipe: any that does more than tick, or send what is
+    in the buffer of a queue, may use or close it.
     """
-    rows = (row for row in job.holders.get(pipe.id, ()) if row.pid == key[0] and (row.reads if writes else row.writes))
-    return tuple(other for other in job.others_at_work(key) if not only_ticks(job, other)) if any(rows) else ()
+    if not any(row.pid == key[0] and (row.reads if writes else row.writes) for row in job.holders.get(pipe.id, ())):
+        return ()
+    others = (other for other in job.others_at_work(key) if not is_feeder(job.stacks.get(other)))
+    return tuple(other for other in others if not only_ticks(job, other))
 
 
 def _strangers(job: JobState, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:

@@ -119,7 +119,10 @@ def _by_timer(job: JobState, key: ThreadKey) -> Answer:
     """It waits for its time to come, of threading's or of timerfd_create(2); whether the latter is armed is not read."""
     objects = job.waits_on(key)
     by_clock = bool(objects) and all(item.kind == "timerfd" for item in objects)
-    return Status.LIVE if by_clock or job.wait_state(key).kind is Wait.TIMER else None
+    blocked = job.blocked.get(key)
+    # A thread whose function is the `wait` of an event looks like a timer without a limit.
+    timer = job.wait_state(key).kind is Wait.TIMER and (blocked is None or blocked.has_limit)
+    return Status.LIVE if by_clock or timer else None
 
 
 def _asked_to_end(job: JobState, key: ThreadKey) -> Answer:

@@ -6,11 +6,12 @@ from mpmon.diagnosis.edges.leaves import wakes_at
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Graph, NoReleaser, Status, Target
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
 from mpmon.diagnosis.loops import SLEEP, THREAD, has_timers, may_answer, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
-from mpmon.diagnosis.stacks.frames import calls, inner_machinery, is_user
+from mpmon.diagnosis.stacks.frames import calls, has, inner_machinery, is_user
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -31,8 +32,8 @@ def serves(job: JobState, key: ThreadKey) -> bool:
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """The thread serves, is next in line to serve, is handed what a serving rank gets, or watches for one of its child servers
-    to end.
+    """The thread serves, is next in line to serve, is handed what a serving one gets, or watches for one of its child servers to
+    end.
     """
     return (
         serves(job, key) or _is_next(job, graph, key) or _is_led(job, graph, key) or _watches_children(job, graph, key)
@@ -49,17 +50,26 @@ def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """The rank waits for data of ranks that serve, or that are led by these: `if rank == 0: ask = input()`, and a broadcast."""
+    """The rank waits for data of ranks that serve, or that are led by these: `if rank == 0: ask = input()`, and a broadcast. Or
+    the consumer of a queue waits for what such a process puts.
+    """
     led, from_server = [key], False
     for one in led:
         edge = graph.node(one).edge
         threads = [row for row in edge.targets if isinstance(row, tuple)] if edge else []
-        if job.wait_state(one).operation not in PASSED_ON or not edge or len(threads) < len(edge.targets):
+        passed_on = job.wait_state(one).operation in PASSED_ON or _only_consumes(job, one)
+        if not passed_on or not edge or len(threads) < len(edge.targets):
             return False
         others = [row for row in threads if not serves(job, row)]
         from_server = from_server or len(others) < len(threads)
         led += [row for row in others if row not in led]
     return from_server
+
+
+def _only_consumes(job: JobState, key: ThreadKey) -> bool:
+    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody by putting one itself."""
+    takes = job.wait_state(key).kind is Wait.QUEUE_GET and has(job.stacks.get(key), QUEUES_FILE, ("get",))
+    return takes and not any(key[0] in queue.putters for queue in job.queues.values())
 
 
 def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:
