@@ -7,6 +7,7 @@ import os
 import sys
 
 from mpmon import console
+from mpmon.errors import LeavesAtOnce
 
 ENDED_BY_SIGINT, ENDED_BY_SIGPIPE = 128 + 2, 128 + 13
 """What a shell reports for these signals; numbers of signal(7), so that `--version` need not import `signal`."""
@@ -19,11 +20,15 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
+    except LeavesAtOnce as leaving:
+        os._exit(leaving.status)
     except BrokenPipeError:
         # The reader has closed the pipe (| head): not an error.
         console.give_up_output()
         return ENDED_BY_SIGPIPE
     except KeyboardInterrupt:
+        # Nobody may read what is left.
+        console.give_up_output()
         return ENDED_BY_SIGINT
     except Exception as problem:
         return _failed(problem)

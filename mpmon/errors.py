@@ -28,6 +28,14 @@ class MpmonError(Exception):
         self.remedy = remedy
 
 
+class LeavesAtOnce(BaseException):
+    """The program ends with this exit status without the end of the interpreter, which would wait for a thread that is stuck."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 REFUSALS = {
     errno.EMFILE: ("mpmon may not open any more files.", "Raise the limit: ulimit -n 1024"),
     errno.ENFILE: (

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from mpmon import console
 from mpmon.errors import MpmonError, in_words, refusal
 from mpmon.printable import ASCII, in_ascii
+from tests.patience import status_of
 from tests.sleepers import sleeper
 from tests.test_cli import ENVIRONMENT, HUNG, Answer, mpmon, one_sentence
 
@@ -104,6 +106,19 @@ def test_output_that_must_not_block_is_waited_for() -> None:
             documents = [json.loads(line) for line in output]
         assert (running.wait(), running.stderr and running.stderr.read()) == (0, "")
     assert len(documents) >= 5
+
+
+def test_ctrl_c_ends_it_though_nobody_reads_what_it_writes() -> None:
+    end, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    command = [sys.executable, "-m", "mpmon", "--replay", HUNG, "--json"]
+    with subprocess.Popen(command, stdout=into, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
+        while select.select([], [into], [], 0)[1] and running.poll() is None:
+            continue
+        running.send_signal(signal.SIGINT)
+        assert (status_of(running), running.stderr and running.stderr.read()) == (128 + signal.SIGINT, "")
+        os.close(into)
+        os.close(end)
 
 
 # What the machine refuses

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from mpmon import console
 from mpmon.commands.options import DEFAULT_THEME
-from mpmon.errors import CannotTell, UsageError, tell
+from mpmon.errors import CannotTell, LeavesAtOnce, UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
     _send(text)
     try:
         yield
+    except LeavesAtOnce:
+        raise
     except BaseException:
         # The screen did not start, so it cannot restore the terminal.
         _send(first_frame.LEAVE)

@@ -115,6 +115,11 @@ class MonitorApp(App[int]):
         """The defect the screen ended with."""
         return self._exception
 
+    @property
+    def is_stuck(self) -> bool:
+        """The terminal took nothing of what was written last."""
+        return bool(getattr(self._driver, "is_stuck", False))
+
     # From the feed
 
     def on_observed(self, message: Observed) -> None:

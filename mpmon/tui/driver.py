@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import select
 from codecs import getincrementaldecoder
+from contextlib import suppress
+from queue import Full
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 TICK_MS = 100
 """How often the parser is asked whether a key is complete."""
+
+STALLS_AFTER_S = 0.5
+"""How long the terminal may take nothing."""
 
 TICKS = 20
 """How often after an input: longer than any delay a user sets for the escape key."""
@@ -80,6 +85,38 @@ class PatientDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._bell = _Bell()
         self.exit_event = self._bell
+        self._stalls = False
+        """The terminal takes nothing, and what was to be drawn is dropped."""
+        self.is_stuck = False
+        """It took nothing to the end: the thread that writes is still in write(2)."""
+
+    def write(self, data: str) -> None:
+        """Text for the terminal.
+
+        Textual waits for room, and so no key or signal would be heard while a terminal takes nothing (Ctrl-S, a connection that
+        is lost).  Here the text is dropped after a moment; once the terminal takes some again, all is drawn anew.
+        """
+        room = self._writer_thread._queue if self._writer_thread else None  # pyright: ignore[reportPrivateUsage]
+        if room is None:
+            return
+        try:
+            room.put(data, timeout=0.0 if self._stalls else STALLS_AFTER_S)
+        except Full:
+            self._stalls = True
+            return
+        if self._stalls:
+            self._stalls = False
+            self._app.call_later(self._app.refresh, layout=True)
+
+    def close(self) -> None:
+        """Waits for a moment until all is written."""
+        writer = self._writer_thread
+        if writer is None:
+            return
+        with suppress(Full):
+            writer._queue.put(None, timeout=0.0 if self._stalls else STALLS_AFTER_S)  # pyright: ignore[reportPrivateUsage]
+        writer.join(STALLS_AFTER_S)
+        self.is_stuck = writer.is_alive()
 
     def _sigcont_application(self, *_: object) -> None:
         """Takes the terminal back after Ctrl-Z only.

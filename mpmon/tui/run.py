@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mpmon import heap
+from mpmon.errors import LeavesAtOnce
 from mpmon.tui.app import ENDING_SIGNALS, MonitorApp
 from mpmon.tui.options import Options
 
@@ -29,6 +30,7 @@ def run(watch: Watch, options: Options | None = None) -> int:
 
     Raises:
         Exception: a defect ended the screen; the terminal is as it was.
+        LeavesAtOnce: with the exit status, if the terminal takes nothing.
     """
     heap.give_back()
     app = MonitorApp(watch, options)
@@ -39,7 +41,10 @@ def run(watch: Watch, options: Options | None = None) -> int:
             app.stop_feed()
     if app.failure is not None:
         raise app.failure
-    return app.return_code or status or 0
+    status = app.return_code or status or 0
+    if app.is_stuck:
+        raise LeavesAtOnce(status)
+    return status
 
 
 @contextmanager
