@@ -42,6 +42,11 @@ BLANK, MOST_BLANK = b" \t\r\n\0", 16
 MOST_LINE = 256 << 20
 """Most bytes of one round. A thousand processes take about one percent of it."""
 
+MOST_ROWS = 1 << 19
+"""Most rows of one round: an empty one of three bytes takes half a kilobyte once it is read. A thousand processes have some
+30,000.
+"""
+
 CHUNK = 1 << 20
 """Bytes per read."""
 
@@ -183,6 +188,8 @@ def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
 
 
 def _round(line: bytes, before: Snapshot | None) -> Snapshot:
+    if line.count(b"{") > MOST_ROWS:
+        raise BadRecording(f"it has more than {MOST_ROWS:,} rows")
     try:
         return decode_round(line, before)
     except BadRecording as problem:

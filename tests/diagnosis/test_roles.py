@@ -262,6 +262,11 @@ def test_only_its_parent_s_program_says_what_a_child_is_called() -> None:
     assert names(process(), child(8), child(9), sibling)[9] == "child of main (2)"
 
 
+def test_the_names_of_a_chain_of_children_do_not_grow() -> None:
+    found = names(process(), *(child(pid, parent=ROOT if pid == 9 else pid - 1) for pid in range(9, 15)))
+    assert [found[pid] for pid in range(9, 15)] == ["child of main", *["descendant of main"] * 5]
+
+
 def test_an_object_of_one_that_was_collected_names_nobody() -> None:
     assert names(process(), child(), called("gauge", returncode=0))[9] == "child of main"
 

@@ -136,6 +136,16 @@ def test_a_pipe_is_read_by_one_only(tmp_path: Path) -> None:
 # Lines
 
 
+def test_many_rows_in_few_bytes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty row takes hundreds of times the memory of its three bytes."""
+    monkeypatch.setattr(recording, "MOST_ROWS", 10_000)
+    header, *rounds = real()
+    rounds[1]["figures"] = [{}] * 10_000
+    assert "is damaged in line 3: it has more than 10,000 rows. Record again." in refusal(
+        written(tmp_path / "rows", [header, *rounds])
+    )
+
+
 def test_a_line_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte of gzip can be a gigabyte of it."""
     monkeypatch.setattr(recording, "MOST_LINE", 1 << 20)

@@ -26,6 +26,11 @@ _BEGINS = (PROCESS_FILE, ("_bootstrap",))
 _ANOTHER = Role(name="another process", kind="other")
 
 
+def _top(name: str) -> str:
+    """`main` of `child of main (2)`."""
+    return name.partition(" of ")[2].partition(" (")[0]
+
+
 class Told:
     """The roles of processes, and how many of those with the same parent are alike."""
 
@@ -191,11 +196,14 @@ class Reader:
         if self.given:
             return named_process(self.given, self.parent, self._rank_of_parent())
         # A parent may have started within the same clock tick, and come later in the table.
-        parent = "main" if self.parent in mains else (self.others.get(self.parent or 0) or _ANOTHER).name
+        parent = self.others.get(self.parent or 0) or _ANOTHER
+        above = "main" if self.parent in mains else parent.name
+        # The name of a chain of such children would grow with each of them.
+        of = f"descendant of {_top(above)}" if parent.nameless else f"child of {above}"
         alike = self.told.nameless(self.parent)
         number = f" ({alike + 1})" if alike else ""
         return Role(
-            name=f"child of {parent}{number}", kind="process",
+            name=f"{of}{number}", kind="process",
             rank=self._rank_of_parent(), parent=self.parent, target_known=False, nameless=True,
         )  # fmt: skip
 
