@@ -1,4 +1,4 @@
-"""Callbacks of futures, which hold up the thread of a library that delivers its results.
+"""Code of the job that a library has called, and that holds the library up: callbacks of futures, and what it iterates over.
 
 `Future.set_result` runs the callbacks in the thread that calls it (Lib/concurrent/futures/_base.py).
 """
@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.missing import FROM_THREADS
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import has
+from mpmon.diagnosis.stacks.shapes import caller
 from mpmon.diagnosis.stacks.waits import RESULTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -42,7 +44,17 @@ class Callbacks:
         waiting = all(job.wait_state(key).kind in _FROM_INSIDE or job.shape(key).serves for key in beside)
         return found if waiting and all(task in found for task in job.tasks) else ()
 
-    def held_up(self, key: ThreadKey) -> bool:
-        """It is a thread of a library's own, which completes no future while a callback holds up the results."""
-        runs = frozenset[str]().union(*(self._job.shape(other).runs for other in self.holding(key[0])))
-        return not runs.isdisjoint(self._job.shape(key).serves)
+    def but_held_up(self, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+        """Drops the threads of libraries' own that bring nothing to one that waits: where a callback holds up the results, and
+        those that only nap, of a library that has called the code which waits.
+        """
+        job = self._job
+        held = frozenset[str]().union(*(job.shape(other).runs for other in self.holding(key[0])))
+        calls = {caller(job.stacks.get(key))} - {None}
+        if not held and not calls:
+            return threads
+        napping = {other for other in threads if calls & job.shape(other).serves and self._only_naps(other)}
+        return tuple(other for other in threads if not (other in napping or held & job.shape(other).serves))
+
+    def _only_naps(self, key: ThreadKey) -> bool:
+        return self._job.wait_state(key).kind is Wait.SLEEP and self._job.motion(key) is Motion.POLLING

@@ -135,9 +135,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if edge := _permit(job, key):
         return edge
     words = job.wait_state(key).words
-    working = _but_heartbeats(job, key, job.working_threads(key[0]))
-    if (callbacks := job.of(Callbacks)).holding(key[0]):
-        working = tuple(other for other in working if not callbacks.held_up(other))
+    working = job.of(Callbacks).but_held_up(key, _but_heartbeats(job, key, job.working_threads(key[0])))
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED

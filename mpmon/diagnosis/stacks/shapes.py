@@ -67,6 +67,14 @@ def in_task(stack: Stack | None) -> bool:
     return any(package(frame.file) for frame in frames[inner:])
 
 
+def caller(stack: Stack | None) -> str | None:
+    """The package whose code has called the user's innermost code; `None` if other code of the user's did."""
+    frames = list(own_frames(stack)) if stack else []
+    inner = next((at for at, frame in enumerate(frames) if is_user(frame.file)), len(frames))
+    outer = itertools.dropwhile(lambda frame: is_user(frame.file) or is_machinery(frame.file), frames[inner:])
+    return next((package(frame.file) for frame in outer), None)
+
+
 def asks_own_library(stack: Stack) -> bool:
     """A library's task asks that library for something: the variables inside are the library's own, such as its attempts."""
     frames = reversed(list(own_frames(stack)))
