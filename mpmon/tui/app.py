@@ -94,6 +94,7 @@ class MonitorApp(App[int]):
 
     def on_mount(self) -> None:
         """The first frame is there before the first observation."""
+        self.app_resume_signal.subscribe(self, self._resumed)
         self._show()
         # What was imported stays, and what comes is seldom garbage that only a search would find.
         gc.freeze()
@@ -248,6 +249,18 @@ class MonitorApp(App[int]):
     async def action_quit(self) -> None:
         """Leaves; the job is not touched."""
         self.exit(0)
+
+    def action_suspend_process(self) -> None:
+        """Back to the shell until that resumes mpmon; the job goes on."""
+        if self._driver is not None and self._driver.can_suspend:
+            super().action_suspend_process()
+        else:
+            self._say("not suspended: there is no shell here that could resume mpmon")
+
+    def _resumed(self, _app: App[object]) -> None:
+        """The terminal is blank, and nothing could be new while mpmon was suspended."""
+        self._silence.heard()
+        self.refresh(layout=True)
 
     def action_help(self) -> None:
         """The page of keys."""

@@ -118,6 +118,13 @@ class PatientDriver(LinuxDriver):
         writer.join(STALLS_AFTER_S)
         self.is_stuck = writer.is_alive()
 
+    @property
+    def can_suspend(self) -> bool:
+        """A shell with job control gave mpmon a process group of its own; in the group that leads the session there is nobody to
+        resume it, as after `ssh -t HOST mpmon PID`.
+        """
+        return os.getpgrp() != os.getsid(0)
+
     def _sigcont_application(self, *_: object) -> None:
         """Takes the terminal back after Ctrl-Z only.
 

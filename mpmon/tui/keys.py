@@ -39,6 +39,8 @@ TMUX_NEEDS = "in tmux this needs `set -g set-clipboard on`"
 APP_KEYS: tuple[Key, ...] = (
     Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job continues and gets no signal", "quit", place=0),
     Key("ctrl+c", "Ctrl-C", "quit", "the same, from everywhere", always=True),
+    Key("ctrl+z", "Ctrl-Z", "suspend_process", "suspend mpmon, `fg` in the shell resumes it; the job continues",
+        always=True),
     Key("h,question_mark,f1", "h ? F1", "help", "this page", "help", place=0),
     Key("p", "p", "pause", "pause, or return to live; in a recording: pause or play", "pause", place=2),
     Key("comma", ",", "look_back", "pause and step back one snapshot", "back", place=2, replay=True),

@@ -106,6 +106,29 @@ def test_a_wish_to_go_on_changes_nothing_while_it_goes_on(watching: tuple[Termin
     assert terminal.exit_status() == 0
 
 
+def test_ctrl_z_suspends_mpmon_until_the_shell_resumes_it() -> None:
+    with sleeper() as process, Terminal(str(process.pid), size=(80, 24), job_control=True) as terminal:
+        terminal.shows("── processes 1", "q quit")
+        terminal.press("C-z")
+        assert "q quit" not in terminal.shows("suspended")
+        terminal.press("Enter")
+        terminal.until(lambda text: is_drawn(text, 24))
+        process.kill()
+        terminal.shows("ENDED")
+        terminal.press("h")
+        terminal.shows("── keys", "Ctrl-Z")
+        terminal.press("q")
+        assert terminal.exit_status() == 0
+
+
+def test_ctrl_z_without_a_shell_to_resume_mpmon_only_says_so(watching: tuple[Terminal, int]) -> None:
+    terminal, _ = watching
+    terminal.press("C-z")
+    terminal.shows("── processes 1", "not suspended: there is no shell here that could resume mpmon")
+    terminal.press("q")
+    assert terminal.exit_status() == 0
+
+
 def test_a_recording_goes_to_its_hang_and_says_what_to_do() -> None:
     with Terminal("--replay", RECORDING, size=(80, 24)) as terminal:
         terminal.shows("[", "p pause  , back  . step  b start")

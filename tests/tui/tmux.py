@@ -25,15 +25,16 @@ NUMBERS = count()
 class Terminal:
     """One program in one pane; the server ends with the `with` block."""
 
-    def __init__(self, *arguments: str, size: tuple[int, int], **environment: str) -> None:
-        """Runs `python -m mpmon` with these arguments."""
+    def __init__(self, *arguments: str, size: tuple[int, int], job_control: bool = False, **environment: str) -> None:
+        """Runs `python -m mpmon` with these arguments; with job control a line resumes mpmon after it was suspended."""
         self._socket = f"mpmon-test-{os.getpid()}-{next(NUMBERS)}"
         width, height = map(str, size)
         told = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **environment}
         settings = [part for name, value in told.items() for part in ("-e", f"{name}={value}")]
-        program = (
-            shlex.join([sys.executable, "-m", "mpmon", *arguments]) + "; echo exit status of mpmon: $?; read -r line"
-        )
+        command = shlex.join([sys.executable, "-m", "mpmon", *arguments])
+        if job_control:
+            command = f"set -m; {command}; echo suspended; read -r line; fg"
+        program = f"{command}; echo exit status of mpmon: $?; read -r line"
         self._tmux(
             "new-session", "-d", "-x", width, "-y", height, *settings, program,
             ";", "set", "-g", "status", "off", ";", "resize-window", "-x", width, "-y", height,
