@@ -9,6 +9,8 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
@@ -71,8 +73,8 @@ class Scene:
 
     @cached_property
     def processes(self) -> dict[int, Process]:
-        """Process by pid: those that live, and those that ended while mpmon watched."""
-        ended = {e.pid: e.process for e in self.snapshot.exits}
+        """Process by pid: those that live, and those that ended while mpmon watched, whose last row may be of a living one."""
+        ended = {e.pid: structs.replace(e.process, state="X", threads=0) for e in self.snapshot.exits}
         return ended | {p.pid: p for p in self.snapshot.processes}
 
     @cached_property

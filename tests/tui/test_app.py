@@ -24,7 +24,7 @@ from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.panels.stack import one_below_the_other
 from mpmon.tui.scene import Scene
 from tests.patience import Counted
-from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe
+from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe, with_tables
 from tests.tui.screens import WIDE, play, screen_text, screen_text_of, settle, shows
 
 if TYPE_CHECKING:
@@ -94,6 +94,22 @@ def test_a_job_whose_last_process_nobody_has_collected_has_ended() -> None:
         await settle(pilot, lambda: shows(pilot, "ENDED", "main (pid 4100) ended with exit status 5, at "))
 
     play(FakeWatch(left), script)
+
+
+def test_the_headline_counts_those_that_are_listed_and_says_how_many_of_them_have_ended() -> None:
+    before = healthy()
+    launcher, *ranks = before.snapshot.processes
+    dead = msgspec.structs.replace(ranks[1], state="Z", threads=1)
+    one_left = with_tables(before, processes=(launcher, ranks[0], dead))
+
+    async def script(pilot: Pilot[int]) -> None:
+        first, *others = screen_text_of(pilot).splitlines()
+        assert "2 ranks · 3 processes, 1 ended · up" in first
+        assert any(line.startswith("── processes 3 ") for line in others)
+        (row,) = [line for line in others if "4202" in line and "rank 1" in line]
+        assert "97" not in row
+
+    play(FakeWatch(one_left), script, size=WIDE, first="rank 1")
 
 
 def test_the_end_of_a_recording_is_told() -> None:

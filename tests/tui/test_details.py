@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ from mpmon.tui.describe.details import details
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
 from tests.builders import view
-from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack, with_tables
+from tests.tui.fakes import MIB, NOW, FakeWatch, ended, frame, observe, process, stack, with_tables
 from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
@@ -242,6 +243,23 @@ def test_what_is_not_known_has_a_reason() -> None:
 
 def test_a_process_that_is_gone() -> None:
     assert said(rank(), 77) == ["process 77 is gone"]
+
+
+def test_a_process_that_ended_is_neither_running_nor_using_anything() -> None:
+    before = ended()
+    exits = [
+        msgspec.structs.replace(e, process=msgspec.structs.replace(e.process, state="R")) for e in before.snapshot.exits
+    ]
+    _, numbers, moved, *_ = said(with_tables(before, exits=tuple(exits)), 4121)
+    assert re.fullmatch(r"ended with exit status 3 · started [-0-9: ]+, 10 min 00 s ago · 12\.5 s of CPU", numbers)
+    assert moved == "read –, written –"
+
+
+def test_a_process_that_nobody_has_collected_says_how_it_ended() -> None:
+    zombie = process(RANK, state="Z", exit_code=9, threads=1)
+    snapshot = with_tables(rank(), processes=(zombie,)).snapshot
+    _, numbers, *_ = said(observe(snapshot, Diagnosis(verdict=Verdict.UNKNOWN)))
+    assert numbers.startswith("zombie · killed by SIGKILL (9) · started ")
 
 
 def test_who_waits_for_its_children_and_who_holds_one_that_is_gone() -> None:

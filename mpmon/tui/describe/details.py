@@ -75,32 +75,28 @@ def _identity(scene: Scene, process: Process) -> str:
 
 
 def _numbers(scene: Scene, process: Process) -> list[str]:
-    """How it is."""
+    """How it is, or how it ended."""
     view = scene.views.get(process.pid)
-    parts = [
-        STATES.get(process.state, f"state {process.state}"),
-        f"started {fmt.moment(process.start_time)}, {fmt.age(scene.since(process.start_time))} ago",
-        fmt.plural(process.threads, "thread"),
-        f"{process.cpu_s:.1f} s of CPU",
-    ]
-    if view and view.cpu_percent is not None:
-        parts.append(f"{fmt.percent(view.cpu_percent)} % now")
-    if view and view.does:
-        parts.append(view.does)
-    elif process.exit_code is not None:
-        parts.append(exit_words(process.exit_code))
-    return parts
+    state = STATES.get(process.state, f"state {process.state}")
+    started = f"started {fmt.moment(process.start_time)}, {fmt.age(scene.since(process.start_time))} ago"
+    used = f"{process.cpu_s:.1f} s of CPU"
+    does = [view.does] if view and view.does else []
+    if process.ended:
+        end = next(iter(does), exit_words(process.exit_code))
+        return [*([state] if process.state == "Z" else []), end, started, used]
+    now = [f"{fmt.percent(view.cpu_percent)} % now"] if view and view.cpu_percent is not None else []
+    return [state, started, fmt.plural(process.threads, "thread"), used, *now, *does]
 
 
 def _memory(process: Process) -> list[str]:
-    """What it uses."""
+    """What it uses; of one that has ended only what it has read and written."""
+    moved = f"read {fmt.size(process.read_bytes)}, written {fmt.size(process.written_bytes)}"
+    if process.ended:
+        return [moved]
     share = (
         "" if process.pss_bytes is None else f", {fmt.size(process.pss_bytes)} with shared pages divided by their users"
     )
-    return [
-        f"memory {fmt.size(process.rss_bytes)} resident{share}",
-        f"read {fmt.size(process.read_bytes)}, written {fmt.size(process.written_bytes)}",
-    ]
+    return [f"memory {fmt.size(process.rss_bytes)} resident{share}", moved]
 
 
 def _threads(scene: Scene, process: Process, width: int) -> list[Line]:

@@ -50,9 +50,8 @@ def _age(scene: Scene) -> str:
 
 
 def job_size(scene: Scene) -> str:
-    """How many ranks run here, of how many, and how many processes."""
-    own = sum(1 for row in scene.snapshot.processes if row.host) if scene.hosts else len(scene.snapshot.processes)
-    processes = fmt.plural(own, "process", "processes")
+    """How many ranks there are here, of how many, and how many processes."""
+    processes = _processes(scene)
     if scene.hosts:
         queried = " queried" if scene.snapshot.elsewhere else ""
         seen = sum(1 for node in scene.snapshot.nodes if node.taken_at is not None)
@@ -65,6 +64,14 @@ def job_size(scene: Scene) -> str:
     world = max((v.world_size or 0 for v in scene.diagnosis.processes), default=0)
     here = f"{len(ranks)} of {world} ranks" if world > len(ranks) else fmt.plural(len(ranks), "rank")
     return f"{here} · {processes}"
+
+
+def _processes(scene: Scene) -> str:
+    """As many as are listed, and how many of them have ended, unless all have: "5 processes, 2 ended"."""
+    known = (scene.processes.get(pid) for pid in scene.views)
+    listed = [row for row in known if row is not None and (row.host or not scene.hosts)]
+    ended = sum(row.ended for row in listed)
+    return fmt.plural(len(listed), "process", "processes") + (f", {ended} ended" if ended and not scene.over else "")
 
 
 def verdict(scene: Scene) -> Line:

@@ -91,8 +91,9 @@ class _Facts(NamedTuple):
     number: int
 
     def row(self) -> Row:
-        """What the list shows of the process."""
+        """What the list shows of the process; one that has ended uses nothing."""
         view, process = self.view, self.process
+        living = None if process is None or process.ended else process
         return Row(
             pid=view.pid,
             role=view.role,
@@ -102,8 +103,8 @@ class _Facts(NamedTuple):
             slowest=self.slowest,
             mood=view.mood or (process.state if process else "dead"),
             does=view.does or self.waits_for,
-            cpu=None if view.cpu_percent is None else round(view.cpu_percent),
-            rss=None if process is None else process.rss_bytes >> 20 << 20,
+            cpu=round(view.cpu_percent) if living and view.cpu_percent is not None else None,
+            rss=living.rss_bytes >> 20 << 20 if living else None,
             still_s=self.still_s,
             number=self.number,
             host=process.host if process else "",
