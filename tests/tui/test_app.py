@@ -24,7 +24,7 @@ from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.panels.stack import one_below_the_other
 from mpmon.tui.scene import Scene
 from tests.patience import Counted
-from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe, with_tables
+from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe, with_tables, with_views
 from tests.tui.screens import WIDE, play, screen_text, screen_text_of, settle, shows
 
 if TYPE_CHECKING:
@@ -336,11 +336,53 @@ def test_filter_hides_what_does_not_match_and_escape_brings_it_back() -> None:
 def test_letters_in_the_filter_are_text_and_not_keys() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("slash", *"quit")
-        await settle(pilot, lambda: shows(pilot, "filter quit"))
+        await settle(pilot, lambda: shows(pilot, "nothing matches 'quit'"))
 
     app = play(FakeWatch(hung()), script, first="4121")
 
     assert app.return_value is None
+
+
+def test_the_filter_has_its_name_while_it_is_typed_and_selects_what_it_shows() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("slash", *"worker 3")
+        await settle(pilot, lambda: shows(pilot, "\nfilter: worker 3", "stack dataloader worker 3 (4123)"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: shows(pilot, "resource tracker", "stack dataloader worker 1 (4121)"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_a_process_that_the_filter_hides_does_not_stay_selected() -> None:
+    watch = FakeWatch(healthy())
+    before = healthy(now=NOW + 1)
+    launcher, first, second = before.diagnosis.processes
+    stopped = with_views(before, launcher, msgspec.structs.replace(first, mood="stopped"), second)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("slash", *"working", "enter")
+        await settle(pilot, lambda: shows(pilot, "stack rank 0 (4201)"))
+        watch.feed(stopped)
+        await settle(pilot, lambda: shows(pilot, "stack rank 1 (4202)") and not shows(pilot, "4201"))
+
+    play(watch, script, first="HEALTHY")
+
+
+def test_a_filter_that_nothing_matches_says_so() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("slash", *"xyz")
+        await settle(pilot, lambda: shows(pilot, "── processes 0 · nothing matches 'xyz' ─"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_the_next_match_without_a_filter_says_how_to_set_one() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        for key in "nN":
+            await pilot.press(key)
+            await settle(pilot, lambda: shows(pilot, "no filter: / sets one"))
+
+    play(FakeWatch(hung()), script, first="4121")
 
 
 def test_branches_fold() -> None:

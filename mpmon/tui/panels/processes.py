@@ -187,11 +187,19 @@ class ProcessesPanel(Table[Row]):
         self._list.filter = text
         self.repaint()
 
+    def matching(self) -> list[int]:
+        """The processes that match; none without a filter."""
+        return self._list.matches(self.scene) if self.scene is not None and self.filter else []
+
+    def narrowed(self, scene: Scene) -> list[int]:
+        """The processes that are listed although a host or a filter hides others, those that match first; empty where neither
+        does.
+        """
+        return self._list.in_sight(scene) if self.filter or self.host else []
+
     def next_match(self, step: int) -> None:
         """Puts the cursor on the next process that matches; they go round."""
-        if self.scene is None or not self.filter:
-            return
-        matching = set(self._list.matches(self.scene))
+        matching = set(self.matching())
         count = len(self.rows)
         for distance in range(1, count + 1):
             index = (self.cursor + step * distance) % count

@@ -77,10 +77,11 @@ class MainScreen(Framed):
     # Selection
 
     def _whom(self, scene: Scene) -> int | None:
-        """The first suspect while following, else whom the user chose, else who has that role now, else the root."""
-        if host := self.processes.host:
-            there = [pid for pid in scene.views if scene.hosts.name(pid) == host]
-            return self.selected if self.selected in there or not there else there[0]
+        """The first suspect while following, else whom the user chose, else who has that role now, else the root; where a host
+        or a filter hides others, one that is listed.
+        """
+        if there := self.processes.narrowed(scene):
+            return self.selected if self.selected in there else there[0]
         if self._following and scene.first_suspect is not None:
             return scene.first_suspect
         if self.selected in scene.views:
@@ -171,32 +172,34 @@ class MainScreen(Framed):
 
     # Filter
 
-    def action_filter(self) -> None:
-        """Opens the line that takes the filter."""
-        from textual.widgets import Input
+    async def action_filter(self) -> None:
+        """Opens the line that takes the filter; the next key is for it already."""
+        from mpmon.tui.widgets.filter import FilterLine
 
-        if self.query("#filter"):
-            return
-        field = Input(self.processes.filter, placeholder="filter: role, pid, state, command", id="filter")
-        field.cursor_blink = False
-        self.mount(field, before=self.keys)
-        field.focus()
+        if not self.query("FilterLine"):
+            line = FilterLine(self.processes.filter)
+            await self.mount(line, before=self.keys)
+            self.set_focus(line.field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        """Filters while the user types."""
+        """Filters while the user types, and selects what matches."""
         self.processes.set_filter(message.value)
+        matching = self.processes.matching()
+        if matching and self.selected not in matching:
+            self._select(matching[0])
 
-    def on_input_submitted(self, message: Input.Submitted) -> None:
+    def on_input_submitted(self) -> None:
         """Keeps the filter and closes its line."""
-        message.input.remove()
+        self.query("FilterLine").remove()
         self.processes.focus()
 
     def action_clear(self) -> None:
         """Closes what is open, the smallest thing first."""
-        if self.query("#filter") or self.processes.filter:
-            self.query("#filter").remove()
+        if self.query("FilterLine") or self.processes.filter:
+            self.query("FilterLine").remove()
             self.processes.set_filter("")
             self.processes.focus()
+            self.show_scene()
         elif self.has_class("-large"):
             self._enlarge(None)
         elif self.processes.host:
@@ -204,7 +207,10 @@ class MainScreen(Framed):
 
     def action_match(self, step: int) -> None:
         """The next process that matches, or the one before."""
-        self.processes.next_match(step)
+        if self.processes.filter:
+            self.processes.next_match(step)
+        else:
+            self.notice("no filter: / sets one")
 
     # Pages
 

@@ -54,9 +54,8 @@ class ProcessList:
         if not self.filter:
             branches = self._layout.branches(self._views(scene), self.folds.folding(scene, lines))
             return self._rows.of(scene, branches, self.tags.pids(scene))
-        views = self._views(scene)
-        kept = with_ancestors(self.matches(scene), views)
-        unfolded = self._layout.branches(views, Folding())
+        kept = set(self.in_sight(scene))
+        unfolded = self._layout.branches(self._views(scene), Folding())
         return self._rows.of(scene, (b for b in unfolded if b.pid in kept), self.tags.pids(scene))
 
     def _sorted(self, scene: Scene) -> list[Row]:
@@ -75,6 +74,11 @@ class ProcessList:
         wanted = self.filter.casefold()
         return [pid for pid in self._views(scene) if wanted in _searched(scene, pid)]
 
+    def in_sight(self, scene: Scene) -> list[int]:
+        """Processes that match, then those that the tree shows above them."""
+        found = self.matches(scene)
+        return found if self._as_list else [*found, *with_ancestors(found, self._views(scene)).difference(found)]
+
     def note(self, scene: Scene, rows: Sequence[Row]) -> str:
         """How many there are, and what the user asked for: "41 in 9 lines (*) · 2 tagged · filter rank"."""
         shown = len(self._views(scene))
@@ -89,7 +93,7 @@ class ProcessList:
         if self._as_list:
             parts.append(f"by {self._order_of(scene).name}{', inverted' if self._inverted else ''}")
         if self.filter:
-            parts.append(f"filter {self.filter}")
+            parts.append(f"filter {self.filter}" if rows else f"nothing matches {self.filter!r}")
         return " · ".join(parts)
 
     def switch(self) -> None:
