@@ -200,6 +200,23 @@ def test_a_thread_that_python_has_not_named_yet_is_the_main_one() -> None:
     assert f"MainThread ({RANK})" in said(msgspec.structs.replace(observation, snapshot=snapshot))
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "limit"),
+    [(5.0, " · waits at most 5 s"), (3.0, " · waits at most 3 s"), (2.0, ""), (0.0, "")],
+)
+def test_a_limit_that_is_over_is_not_told(timeout_s: float, limit: str) -> None:
+    polls = Blocked(pid=RANK, tid=RANK, state="S", syscall="poll", ran_at=NOW - 2.5, timeout_s=timeout_s)
+    assert f"in poll · asleep 2 s{limit}" in said(with_tables(rank(), blocked=(polls,)))
+
+
+def test_less_than_a_second_is_not_told_as_none() -> None:
+    polls = Blocked(pid=RANK, tid=RANK, state="S", syscall="poll", ran_at=NOW - 0.1, timeout_s=0.2)
+    sleeps = Blocked(pid=RANK, tid=4105, state="S", syscall="clock_nanosleep", wakes_at=NOW + 0.1)
+    lines = said(with_tables(rank(), blocked=(polls, sleeps)))
+    assert "in poll · asleep 0 s · waits less than 1 s" in lines
+    assert "in clock_nanosleep · wakes in less than 1 s" in lines
+
+
 def test_threads_without_frames_that_wait_alike_are_one_block() -> None:
     lines = said(rank())
     assert lines[lines.index("2 × pt_autograd · without Python frames") + 1] == "in futex"

@@ -43,12 +43,15 @@ def _call(scene: Scene, blocked: Blocked) -> Line:
     spans: list[Span] = [("in ", "dim"), (where, "")] if where else [(f"state {blocked.state}", "dim")]
     if _is_over(scene, blocked):
         return (*spans, (" when last sampled; it has run since", "dim"))
-    if blocked.ran_at is not None:
-        spans.append((f" · asleep {fmt.age(scene.since(blocked.ran_at))}", ""))
-    if blocked.timeout_s is not None:
-        spans.append((f" · waits at most {fmt.age(blocked.timeout_s)}", ""))
+    asleep = scene.since(blocked.ran_at)
+    if asleep is not None:
+        spans.append((f" · asleep {fmt.age(asleep)}", ""))
+    if blocked.timeout_s is not None and (asleep or 0.0) <= blocked.timeout_s:  # one that is over says nothing
+        limit = "less than 1 s" if blocked.timeout_s < 1 else f"at most {fmt.age(blocked.timeout_s)}"
+        spans.append((f" · waits {limit}", ""))
     if blocked.wakes_at is not None:
-        spans.append((f" · wakes in {fmt.age(blocked.wakes_at - scene.now)}", ""))
+        left = blocked.wakes_at - scene.now
+        spans.append((f" · wakes in {'less than 1 s' if left < 1 else fmt.age(left)}", ""))
     return tuple(spans)
 
 
