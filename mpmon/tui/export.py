@@ -21,7 +21,7 @@ def file_stem(snapshot: Snapshot) -> str:
 
 
 def write_new(stem: str, contents: dict[str, str], folder: Path) -> str:
-    """Writes one file for each suffix and returns their common stem.
+    """Writes one file for each suffix, its last line ended, and returns their common stem.
 
     Raises:
         OSError: The folder may not be written to, or is full.
@@ -33,5 +33,5 @@ def write_new(stem: str, contents: dict[str, str], folder: Path) -> str:
         name = f"{stem}-{number}"
     for suffix, content in contents.items():
         with os.fdopen(private.make(folder / f"{name}{suffix}"), "w", encoding="utf-8") as file:
-            file.write(content)
+            file.write(content if content.endswith("\n") else f"{content}\n")
     return name

@@ -262,7 +262,7 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
         await settle(pilot, lambda: shows(pilot, "-2.txt .json .svg"))
 
     def report(observation: Observation) -> str:
-        return f"{observation.diagnosis.verdict.value}\n"
+        return observation.diagnosis.verdict.value
 
     before = os.umask(0)
     try:
@@ -273,6 +273,7 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}  # for nobody else to read
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".json", ".svg", ".svg", ".txt", ".txt"]
     assert {p.read_text() for p in tmp_path.glob("*.txt")} == {"hung\n"}
+    assert all(p.read_text().endswith(("}\n", "</svg>\n")) for p in tmp_path.iterdir() if p.suffix != ".txt")
     assert {json.loads(p.read_text())["verdict"] for p in tmp_path.glob("*.json")} == {"hung"}
 
 
