@@ -62,8 +62,13 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield from map(Hosts(snapshot).text, sharing.lines(observation))
     yield from _not_known(diagnosis)
     yield ""
-    more = " (--for SECONDS observes longer)" if diagnosis.verdict is Verdict.UNKNOWN and not diagnosis.hidden else ""
-    yield f"observed for {observation.watched_s:.1f} s{more}"
+    undecided = diagnosis.verdict is Verdict.UNKNOWN and not diagnosis.hidden and not _is_over(snapshot)
+    yield f"observed for {observation.watched_s:.1f} s{' (--for SECONDS observes longer)' if undecided else ''}"
+
+
+def _is_over(snapshot: Snapshot) -> bool:
+    """What the user named has ended, so that nobody learns more of it."""
+    return not snapshot.nodes and (snapshot.root is None or snapshot.root.ended)
 
 
 def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:
