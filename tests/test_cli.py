@@ -24,7 +24,7 @@ import pytest
 import mpmon as mpmon_package
 from mpmon import __version__, manual
 from mpmon.codec import encode
-from mpmon.commands import COMMANDS
+from mpmon.commands import COMMANDS, explain
 from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
 from mpmon.errors import refusal
@@ -120,7 +120,8 @@ def test_explain_prints_the_page_of_a_rule_or_a_topic(cause: str) -> None:
 
 
 def test_explain_prints_a_page_of_the_manual() -> None:
-    assert mpmon("explain", "rights").stdout == f"rights\n\n{manual.page('rights')}\n"
+    environment = {**ENVIRONMENT, "COLUMNS": "80"}
+    assert mpmon("explain", "rights", env=environment).stdout == f"rights\n\n{manual.page('rights')}\n"
 
 
 def test_explain_of_what_is_no_cause() -> None:
@@ -130,6 +131,30 @@ def test_explain_of_what_is_no_cause() -> None:
 @pytest.mark.parametrize(("said", "meant"), [("fork", "fork-lock, fork-openmp"), ("worker-stock", "worker-stuck")])
 def test_explain_of_what_is_nearly_a_cause(said: str, meant: str) -> None:
     assert meant in one_sentence(mpmon("explain", said), 2)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("nccl", ": flight-recorder, "), ("slow", "how-it-decides")])
+def test_explain_of_a_word_names_pages_that_have_it(said: str, meant: str) -> None:
+    told = one_sentence(mpmon("explain", said), 2)
+    assert meant in told.partition("Pages that have this word")[2]
+
+
+@pytest.mark.parametrize("topic", ["collective-mismatch", "screen"])
+@pytest.mark.parametrize(("columns", "most"), [(None, 80), ("200", 80), ("50", 50)])
+def test_a_page_has_80_columns_or_as_few_as_the_user_says(topic: str, columns: str | None, most: int) -> None:
+    without = {name: value for name, value in ENVIRONMENT.items() if name != "COLUMNS"}
+    told = mpmon("explain", topic, env=without if columns is None else {**without, "COLUMNS": columns}).stdout
+    assert most - 10 < max(map(len, told.splitlines())) <= most
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_a_page_in_other_lines_has_the_same_words_and_tables(width: int) -> None:
+    for pages in explain.sections().values():
+        for page in pages.values():
+            narrow = explain.filled(page, width)
+            assert narrow.split() == page.split()
+            kept = [line for line in page.splitlines() if line.startswith(("|", "    ", "---"))]
+            assert set(kept) <= set(narrow.splitlines())
 
 
 def test_lists_stand_in_columns() -> None:

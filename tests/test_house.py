@@ -141,6 +141,7 @@ WITHOUT_THE_DOOR = {
     "commands/settings.py": "settings of mpmon's own",
     "commands/doctor.py": "a new file that the user has named",
     "commands/export.py": "files of mpmon's own, to be printed",
+    "commands/explain.py": "nothing but the size of the terminal",
     "commands/gc.py": "a folder that the user has named",
     "commands/live.py": "the kernel's /proc, and a recording that the user has named",
     "commands/run.py": "the output of the job: a new file that the user has named",

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
+import textwrap
 from difflib import get_close_matches
 
 from mpmon.commands import options
 from mpmon.errors import UsageError
+
+WIDEST = 80
+"""Columns of a page at most, as the pages of the manual are written; fewer where the terminal or COLUMNS has fewer."""
+
+MENTIONS = 5
+"""So many pages are named that have the word the user gave."""
+
+NEWS = "changes"
+"""It has all words, and explains none."""
+
+
+ABOUT = "About mpmon:"
+"""Title of the list of the manual's pages, whose lines have their width already."""
+
+_FIXED = re.compile(r"^(?:\||    |-+$)", re.MULTILINE)
+"""A line of a table, of a command, or below a heading."""
+
+_BEGIN = re.compile(r"\n(?=- |[0-9]+\. |[A-Z][a-z ]+: )")
+"""Before an item of a list, or a label such as "Why:"."""
+
+_ITEM = re.compile(r"- |[0-9]+\. ")
 
 
 def run(arguments: list[str]) -> int:
@@ -19,7 +43,10 @@ def run(arguments: list[str]) -> int:
     pages = {topic: page for section in listed.values() for topic, page in section.items()}
     if given.topic not in pages:
         raise UsageError(f"there is no manual page {given.topic!r}.", _others(given.topic, pages))
-    print(f"{given.topic}\n\n{pages[given.topic]}")
+    page = pages[given.topic]
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    is_made = given.topic in listed[ABOUT] and width == WIDEST
+    print(f"{given.topic}\n\n{page if is_made else filled(page, width)}")
     return 0
 
 
@@ -34,14 +61,35 @@ def sections() -> dict[str, dict[str, str]]:
     return {
         "Causes of a hang:": dict(sorted(causes.items())),
         "Remarks (warnings that are not hangs):": dict(sorted(remarks.items())),
-        "About mpmon:": {topic: manual.page(topic) for topic in manual.TOPICS},
+        ABOUT: {topic: manual.page(topic) for topic in manual.TOPICS},
     }
 
 
+def filled(page: str, width: int) -> str:
+    """The page in lines of this width, but for tables, commands and headings."""
+    return "\n\n".join(block if _FIXED.search(block) else _block(block, width) for block in page.split("\n\n"))
+
+
+def _block(block: str, width: int) -> str:
+    return "\n".join(_part(part, width) for part in _BEGIN.split(block))
+
+
+def _part(part: str, width: int) -> str:
+    item = _ITEM.match(part)
+    indent = " " * len(item[0]) if item else ""
+    text = " ".join(part.split())
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def _others(wanted: str, pages: dict[str, str]) -> str:
-    """Topics the user may have meant, else how to list them."""
+    """Topics the user may have meant and pages that have the word, else how to list them."""
     near = [name for name in pages if wanted in name] or get_close_matches(wanted, pages)
-    return f"Similar pages: {', '.join(sorted(near))}" if near else "List them with: mpmon explain"
+    word = re.compile(rf"\b{re.escape(wanted)}\b", re.IGNORECASE)
+    times = {name: len(word.findall(page)) for name, page in pages.items() if name not in (*near, NEWS)}
+    often = sorted((name for name in times if times[name]), key=lambda name: (-times[name], name))[:MENTIONS]
+    said = [f"Similar pages: {', '.join(sorted(near))}"] if near else []
+    said += [f"Pages that have this word: {', '.join(often)}"] if often else []
+    return "; ".join(said) or "List them with: mpmon explain"
 
 
 def _listed(pages: dict[str, str]) -> str:
