@@ -127,7 +127,7 @@ class MonitorApp(App[int]):
         """A new picture: shown, or kept while the display is paused."""
         self._silence.heard()
         self._player.arrived(message.observation)
-        self._show()
+        self._turn(self._player.searched())
 
     def on_ended(self, message: Ended) -> None:
         """The last picture stays; that a recording is at its end stands in the headline."""
@@ -238,7 +238,7 @@ class MonitorApp(App[int]):
         """How long a recording is may be known only while it is paused."""
         if self._watch.length is not None and self._counting is not None:
             self._counting.stop()
-            self._show()
+            self._turn(self._player.searched())
 
     def _say(self, text: str) -> None:
         if isinstance(self.screen, Framed):

@@ -31,6 +31,8 @@ class Player:
         self.paused = False
         self._asked = False
         """A paused recording was asked for more."""
+        self._seeks_hang = False
+        """It was asked for where the hang began."""
 
     def arrived(self, observation: Observation) -> None:
         """The watch has made a picture: it is shown, unless the display is paused and did not ask for it."""
@@ -38,12 +40,19 @@ class Player:
         if self.shown is None or not self.paused or self._asked:
             self.shown = observation
 
+    def searched(self) -> str:
+        """What there is to say of the search for a hang, once it is at the end of the recording."""
+        if not (self._seeks_hang and self.at_end):
+            return ""
+        self._seeks_hang = False
+        return "" if self._watch.buffer.hang() else "no hang in this recording"
+
     def toggle(self) -> None:
         """Pauses, or goes on: a live job from now, a recording from where the user looks."""
         if not self.paused:
             self._pause()
             return
-        self.paused = False
+        self.paused = self._seeks_hang = False
         if self._watch.live:
             self.shown = self._newest
         else:
@@ -78,7 +87,7 @@ class Player:
             return self._look_at(began) or (OLDER if earlier else "")
         if self._watch.live:
             return "no hang so far"
-        self._asked = True
+        self._asked = self._seeks_hang = True
         self._watch.find_hang()
         return "reading on to the hang"
 
@@ -109,7 +118,7 @@ class Player:
         return f"{clock} · {shown.number}" + (f" of {of}" if of is not None else "") + end
 
     def _pause(self) -> None:
-        self.paused, self._asked = True, False
+        self.paused, self._asked, self._seeks_hang = True, False, False
         if not self._watch.live:
             self._watch.pause(True)
 

@@ -10,6 +10,7 @@ import pytest
 
 from mpmon.session.watch import ReplayWatch
 from mpmon.snapshot_buffer import TOGETHER
+from tests.hangs.expected import HOME
 from tests.session.hanging import HANGS, WORKS, record
 from tests.tui.fakes import NOW, FakeWatch, hung
 from tests.tui.screens import play, settle, shows
@@ -88,3 +89,13 @@ def test_how_long_a_recording_is_shows_also_when_that_is_known_while_it_is_pause
         await settle(pilot, lambda: shows(pilot, "· 3 of 12]"))
 
     play(watch, script)
+
+
+def test_a_recording_without_a_hang_says_so_at_its_end() -> None:
+    replay = ReplayWatch(HOME / "ok-between-epochs" / "recording.jsonl.gz")
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("b")
+        await settle(pilot, lambda: shows(pilot, "the end", "no hang in this recording"))
+
+    play(replay, script)

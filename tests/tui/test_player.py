@@ -24,9 +24,10 @@ def playing(live: bool, count: int = 3, *, last: Verdict = Verdict.HEALTHY) -> t
     return player, watch
 
 
-def arrives(player: Player, watch: FakeWatch, observation: Observation) -> None:
+def arrives(player: Player, watch: FakeWatch, observation: Observation) -> str:
     watch.buffer.add(observation)
     player.arrived(observation)
+    return player.searched()
 
 
 def shown(player: Player) -> int | None:
@@ -89,6 +90,29 @@ def test_to_a_hang_that_is_still_to_come() -> None:
     assert watch.asked == [("pause", True), "find hang"]
     arrives(player, watch, picture(7))
     assert shown(player) == 7
+
+
+def test_a_recording_without_a_hang_is_told_at_its_end() -> None:
+    player, watch = playing(live=False)
+    player.to_hang()
+    assert [arrives(player, watch, picture(number)) for number in (4, 5)] == ["", ""]
+    watch.length = 5
+    assert [player.searched(), player.searched()] == ["no hang in this recording", ""]
+
+
+def test_the_end_is_no_news_to_whom_did_not_ask_for_a_hang() -> None:
+    player, watch = playing(live=False)
+    watch.length = 5
+    player.to_hang()
+    player.toggle()
+    assert [arrives(player, watch, picture(number)) for number in (4, 5)] == ["", ""]
+
+
+def test_a_hang_at_the_end_of_a_recording_is_one() -> None:
+    player, watch = playing(live=False)
+    watch.length = 4
+    player.to_hang()
+    assert arrives(player, watch, picture(4, Verdict.HUNG)) == ""
 
 
 def test_a_live_job_without_a_hang() -> None:
