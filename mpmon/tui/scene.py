@@ -111,6 +111,12 @@ class Scene:
         waiting = [waiter.pid for waiter in self.finding.waiters]
         return next(iter((*living, *waiting, *(suspect.pid for suspect in self.finding.suspects))), None)
 
+    @property
+    def first_rank(self) -> int | None:
+        """The living rank with the lowest number."""
+        ranks = [(v.rank, v.pid) for v in self.views.values() if v.rank is not None and self.is_rank(v.pid)]
+        return next((pid for _, pid in sorted(ranks) if not self.processes[pid].ended), None)
+
     @cached_property
     def stacks(self) -> dict[int, tuple[Stack, ...]]:
         """Stacks by pid, the main thread first."""

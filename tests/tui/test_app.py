@@ -437,11 +437,28 @@ def test_with_one_panel_large_tab_makes_the_next_one_large() -> None:
 
 def test_the_details_of_the_selected_process_fill_the_room_of_a_calm_job() -> None:
     async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: shows(pilot, "── details launcher (4200)", "launcher, pid 4200, parent 1"))
-        await pilot.press("down")
         await settle(pilot, lambda: shows(pilot, "── details rank 0 (4201)", "GPU 0", "memory 38G of –"))
+        await pilot.press("up")
+        await settle(pilot, lambda: shows(pilot, "── details launcher (4200)", "launcher, pid 4200, parent 1"))
 
     play(FakeWatch(healthy()), script, first="HEALTHY", size=WIDE)
+
+
+def test_the_first_rank_is_selected_until_the_user_selects_another_process() -> None:
+    later = healthy(now=NOW + 1)
+    launcher = later.diagnosis.processes[0]
+    watch = FakeWatch(with_views(healthy(), launcher))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "── stack launcher (4200)"))
+        watch.feed(later)
+        await settle(pilot, lambda: shows(pilot, "── stack rank 0 (4201)"))
+        await pilot.press("home")
+        await settle(pilot, lambda: shows(pilot, "── stack launcher (4200)"))
+        watch.feed(healthy(now=NOW + 60))
+        await settle(pilot, lambda: shows(pilot, "HEALTHY 2 min 00 s", "── stack launcher (4200)"))
+
+    play(watch, script, first="HEALTHY 1 min 00 s")
 
 
 def test_a_title_is_not_alone_on_the_last_line_of_the_stacks() -> None:

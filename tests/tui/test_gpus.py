@@ -63,10 +63,10 @@ SCREENS = {
 """Name of the picture: what is seen, and keys pressed before."""
 
 PAGES = {
-    "details": (training, ("down", "enter")),
+    "details": (training, ("enter",)),
     "mig-details": (shared_device, ("1", "down", "enter")),
     "trouble-details": (in_trouble, ("enter",)),
-    "no-gpu-details": (without_driver, ("down", "enter")),
+    "no-gpu-details": (without_driver, ("enter",)),
     "remarks-why": (with_remarks, ("w",)),
 }
 
@@ -136,7 +136,7 @@ def test_a_gpu_that_nobody_of_the_job_uses_selects_nobody() -> None:
 
     play(watch, script, first="rank 0")
 
-    assert [pid for asked, pid in watch.asked[:-1]] == [LAUNCHER, rank_pid(0)]
+    assert [pid for asked, pid in watch.asked[:-1]] == [rank_pid(0)]
 
 
 def test_without_gpus_the_first_panel_is_that_of_the_processes() -> None:
@@ -154,7 +154,7 @@ def test_the_stack_gets_room_while_it_has_the_keys() -> None:
     async def script(pilot: Pilot[int]) -> None:
         assert not shows(pilot, "── stack")
         await pilot.press("3")
-        await settle(pilot, lambda: shows(pilot, "── stack launcher"))
+        await settle(pilot, lambda: shows(pilot, "── stack rank 0"))
         await pilot.press("2")
         await settle(pilot, lambda: not shows(pilot, "── stack"))
 

@@ -47,6 +47,8 @@ class MainScreen(Framed):
         self.selected: int | None = None
         self.selected_role = ""
         self._following = True
+        self._chosen = False
+        """The user has selected a process."""
 
     def body(self) -> ComposeResult:
         """The finding, then the panels of the table."""
@@ -77,15 +79,17 @@ class MainScreen(Framed):
     # Selection
 
     def _whom(self, scene: Scene) -> int | None:
-        """The first suspect while following, else whom the user chose, else who has that role now, else the root; where a host
-        or a filter hides others, one that is listed.
+        """The first suspect while following, else whom the user chose, else who has that role now, else the first rank or the
+        root; where a host or a filter hides others, one that is listed.
         """
         if there := self.processes.narrowed(scene):
             return self.selected if self.selected in there else there[0]
         if self._following and scene.first_suspect is not None:
             return scene.first_suspect
-        if self.selected in scene.views:
+        if self.selected in scene.views and (self._chosen or self.selected != scene.snapshot.root_pid):
             return self.selected
+        if not self._chosen and scene.first_rank is not None:
+            return scene.first_rank
         heirs = (v.pid for v in scene.diagnosis.processes if v.role == self.selected_role)
         return next(heirs, scene.snapshot.root_pid)
 
@@ -101,7 +105,7 @@ class MainScreen(Framed):
 
     def on_selected(self, message: Selected) -> None:
         """The user chose a process, or something that a process uses; from now on nobody else moves the selection."""
-        self._following = False
+        self._following, self._chosen = False, True
         self.processes.note = ""
         self._select(message.pid)
 
