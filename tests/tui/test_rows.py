@@ -9,6 +9,7 @@ import pytest
 
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
+from mpmon.tui.tables.brief import SHORT, brief
 from mpmon.tui.tables.process_columns import Plan, line
 from mpmon.tui.tables.process_rows import Row, Rows
 from mpmon.tui.tables.tree import Fold, Folding, tree
@@ -102,6 +103,29 @@ def test_what_a_process_does_keeps_its_file_and_line_before_all_else(room: int, 
 
 def test_that_it_waits_gives_way_to_what_it_waits_for() -> None:
     assert shown("waiting for all_reduce in main() at train.py:50", 26).endswith(" all_reduce at train.py:50")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("a multiprocessing lock in work() at loader.py:10", "mp lock at loader.py:10"),
+        ("the result of a pool task in main() at pool.py:9", "pool result at pool.py:9"),
+        ("waiting for a child to exit in main() at job.py:31", "child exit at job.py:31"),
+        ("waiting for a lock in main() at loader.py:10", "a lock at loader.py:10"),
+        ("a lock (Lock) held by thread writer in main() at job.py:9", "lock (Lock) h… at job.py:9"),
+        ("children to exit in Thread._wait_for_tstate_lock() at threading.py:113", "child… at threading.py:113"),
+        ("threads to end in Pool._terminate_pool() at concurrent.py:1139", "thread ends in Pool._term…"),
+        ("data from a pipe that nobody writes to", "pipe data that nobody wri…"),
+    ],
+)
+def test_the_kind_of_wait_is_told_in_few_words_where_there_is_little_room(does: str, said: str) -> None:
+    assert shown(does, 26).endswith(f" {said}")
+
+
+@pytest.mark.parametrize(("long", "short"), SHORT)
+def test_few_words_are_fewer_and_no_earlier_ones_hide_them(long: str, short: str) -> None:
+    assert len(short) < len(long)
+    assert brief(f"waiting for a {long}", len(long) - 1).startswith(short)
 
 
 def test_the_rank_that_the_others_wait_for_is_marked() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +9,7 @@ from rich.cells import cell_len
 
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line, fit
+from mpmon.tui.tables.brief import WAITING, brief
 from mpmon.tui.tables.heading import MARK
 from mpmon.tui.tables.process_rows import GPU_WIDTH, MIXED
 from mpmon.tui.tables.tree import natural
@@ -110,7 +110,7 @@ def sorts(*, gpus: bool, hosts: bool = False) -> tuple[Sort, ...]:
     return (Sort(ROLE, lambda r: natural(r.role), largest_first=False), *by_column)
 
 
-STATED = {"waiting": "waiting for ", "idle": "idle, "}
+STATED = {"waiting": WAITING, "idle": "idle, "}
 """How an action may begin with what the column of states says already."""
 
 ACTION_BESIDE_HISTORY = 28
@@ -132,12 +132,6 @@ NAME_MIN = 6
 
 SUSPECT, SLOWEST = "▶", "›"
 """Marks of who blocks the others, and of the rank that the others wait for most of the time."""
-
-LEAST_OF_ACTION = 6
-"""Cells of an action before its place."""
-
-_PLACE = re.compile(r"(?: in [^ ]+)? at ([^ ]+:[0-9]+)")
-"""In what a process does: the function, and the file and line."""
 
 MOOD_STYLES = {"suspect": "bad", "dead": "bad", "stopped": "warn", "idle": "dim", "working": "good"}
 
@@ -208,24 +202,7 @@ def line(row: Row, plan: Plan) -> Line:
         look = MOOD_STYLES.get(row.mood, "") if of_state else "dim" if column is HISTORY else style
         spans.append((text, look))
     said = STATED.get(row.mood, "") if any(column.title == "state" for column in plan.columns) else ""
-    return (*spans, (" " + fit(_brief(row.does.removeprefix(said), plan.does), plan.does), style))
-
-
-def _brief(does: str, room: int) -> str:
-    """What it does, without the function and what follows the line number if there is no room for them."""
-    found = _PLACE.search(does)
-    if found is None or cell_len(does) <= room:
-        return does
-    before, place = does[: found.start()], found[1]
-    with_function = does[: found.end()]
-    if cell_len(with_function) <= room:
-        return with_function
-    left = room - cell_len(f" at {place}")
-    if cell_len(before) > left:
-        before = before.removeprefix(STATED["waiting"])
-    return (
-        f"{before if cell_len(before) <= left else fit(before, left)} at {place}" if left >= LEAST_OF_ACTION else does
-    )
+    return (*spans, (" " + fit(brief(row.does.removeprefix(said), plan.does), plan.does), style))
 
 
 def _named(row: Row, room: int) -> str:
