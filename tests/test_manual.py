@@ -13,6 +13,7 @@ from mpmon.commands.explain import sections
 from mpmon.commands.show import EXIT_STATUS
 from mpmon.diagnosis.findings import Certainty
 from mpmon.tui import keys
+from mpmon.tui.describe.help import NOTATION
 from tests.gpu import confirmed
 
 FOLDER = Path(manual.__file__).parent
@@ -72,6 +73,11 @@ def test_the_keys_are_those_of_the_screen() -> None:
     told = re.findall(r"^- `(\S+)`: ", manual.page("screen"), re.MULTILINE)
     assert len(told) > 5
     assert set(told) <= shown
+
+
+def test_the_notation_is_that_of_the_page_of_keys() -> None:
+    page = manual.page("screen")
+    assert [sign for sign, _ in NOTATION if sign not in page] == []
 
 
 def test_what_is_said_of_gpus_is_what_files_say() -> None:

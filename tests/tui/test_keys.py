@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mpmon.tui.describe.help import help_lines
+from mpmon.tui.describe.help import NOTATION, help_lines
 from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, Key
 from mpmon.tui.line import cells, text_of
 from tests.sleepers import row, sleeper
@@ -26,6 +26,12 @@ def test_help_lists_every_key_and_fits(width: int) -> None:
         assert key.shown in said
         assert " ".join(key.help.split()[:2]) in " ".join(said.split())
     assert all(cells(line) <= width for line in lines)
+
+
+def test_help_explains_what_is_not_said_in_words() -> None:
+    lines = [text_of(line) for line in help_lines(120)]
+    about = lines[lines.index("notation") + 1 :]
+    assert [line.split("  ")[1] for line in about if not line.startswith("    ")] == [sign for sign, _ in NOTATION]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,20 @@ from mpmon.tui.line import BLANK, Line, fit, plain, wrap
 
 KEYS_WIDTH = 26
 
+NOTATION: tuple[tuple[str, str], ...] = (
+    ("20 s+", "at least 20 s: ages are shown in steps of ten seconds, later of a minute"),
+    ("<10 s", "less than ten seconds"),
+    ("0–1", "from 0 to 1: numbers of ranks or workers, or the lowest and the highest value of several"),
+    ("+1", "behind a name: one more process is folded into the line (+ shows it)"),
+    ("×3", "three processes share the line, or three devices the cell"),
+    ("–", "not known, or there is none"),
+    ("mp lock", "a multiprocessing lock: where there is little room, waits are told in few words"),
+)
+"""What is not said in words on the screen."""
+
 
 def help_lines(width: int, withheld: Collection[str] = ()) -> list[Line]:
-    """Every key that works now, in groups."""
+    """Every key that works now, in groups, and what the signs on the screen mean."""
     tables = (
         ("everywhere", APP_KEYS),
         ("main screen", MAIN_KEYS),
@@ -32,6 +43,7 @@ def help_lines(width: int, withheld: Collection[str] = ()) -> list[Line]:
     )
     groups = [(title, [(k.shown, k.help) for k in offered(table, withheld)]) for title, table in tables]
     groups.insert(1, ("moving", list(BUILT_IN)))
+    groups.append(("notation", list(NOTATION)))
     lines: list[Line] = []
     for title, keys in (group for group in groups if group[1]):
         lines += [plain(title, "title"), *(line for shown, does in keys for line in _key(shown, does, width)), BLANK]
