@@ -92,6 +92,8 @@ class UnixSocket(NamedTuple):
     """As for `InetSocket`; `None` if only the files could be read."""
     queued: tuple[int, ...] = ()
     """For a listening socket: inodes of the clients that wait to be accepted."""
+    unread_by_peer: int | None = None
+    """Bytes that lie in the peer's queue, with what the kernel needs to keep them; `None` for a listening socket."""
 
 
 def tcp_sockets() -> Iterator[InetSocket]:
@@ -115,10 +117,11 @@ def unix_sockets() -> Iterator[UnixSocket]:
         _, _, state, inode = _UNIX_MESSAGE.unpack_from(body)
         found = dict(_attributes(body, _UNIX_MESSAGE.size))
         name = found.get(_NAME, b"")
-        queued = found.get(_ICONS, b"")
+        queued, lengths = found.get(_ICONS, b""), found.get(_RQLEN, b"")
         yield UnixSocket(
             inode=inode, state=state, name=_unix_name(name), peer=_word(found.get(_PEER)),
-            unread=_word(found.get(_RQLEN)), queued=struct.unpack(f"={len(queued) // 4}I", queued),
+            unread=_word(lengths), queued=struct.unpack(f"={len(queued) // 4}I", queued),
+            unread_by_peer=_word(lengths[4:]) if state != LISTEN and len(lengths) == 8 else None,
         )  # fmt: skip
 
 

@@ -188,7 +188,7 @@ class _UnixTable:
             return None
         return KernelObject(
             id=name, kind="socket", path=f"unix {row.name}".strip(), fill=row.unread, peer=_name(row.peer),
-            listens=row.state == LISTEN, listener=_name(self._listeners.get(inode, 0)),
+            listens=row.state == LISTEN, listener=_name(self._listeners.get(inode, 0)), unread_by_peer=row.unread_by_peer,
         )  # fmt: skip
 
 

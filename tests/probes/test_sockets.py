@@ -229,6 +229,8 @@ def test_unix_sockets_by_their_peer_and_by_their_listener() -> None:
     with one, other:
         other.sendall(b"abc")
         assert (real(one).peer, real(one).fill, real(one).listens) == (name(other), 3, False)
+        assert real(one).unread_by_peer == 0
+        assert (real(other).unread_by_peer or 0) >= 3
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
         listening.bind(f"\0mpmon-{os.getpid()}-{time.time_ns()}")
         listening.listen()
