@@ -179,9 +179,23 @@ def test_those_that_end_alike_are_told_together() -> None:
     alive = job(*(rank(n, 4101 + n) for n in range(3)))
     killed = job(*(rank(n, 4101 + n, state="Z", exit_code=6 if n == 1 else 15) for n in range(3)))
     assert told(alive, killed) == [
-        ("died", "rank 0 and rank 2 (pids 4101 and 4103) were killed by SIGTERM (15)"),
         ("died", "rank 1 (pid 4102) was killed by SIGABRT (6)"),
+        ("died", "rank 0 and rank 2 (pids 4101 and 4103) were killed by SIGTERM (15)"),
     ]
+
+
+def test_who_failed_by_itself_is_told_before_its_launcher_and_those_that_were_asked_to_end() -> None:
+    alive = job(*(rank(n, 4101 + n) for n in range(3)))
+    over = snapshot(
+        process(state="Z", exit_code=1 << 8), *(rank(n, 4101 + n, state="Z", exit_code=c)[0] for n, c in _ENDS)
+    )
+    assert [words.partition(" (")[0] for _, words in told(alive, (over, alive[1]))] == [
+        "rank 2", "launcher", "rank 0", "rank 1", "the job ended",
+    ]  # fmt: skip
+
+
+_ENDS = ((0, 15), (1, 0), (2, 9))
+"""Ranks, and how they ended."""
 
 
 def test_one_that_comes_and_ends_between_two_looks_is_told_once() -> None:

@@ -6,6 +6,7 @@ are reported together. Processes of one kind that start or end in the same round
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -56,6 +57,8 @@ class End(msgspec.Struct, frozen=True, gc=False):
     """`was killed by SIGKILL (9)`."""
     bad: bool
     """It was killed, or ended with an error."""
+    asked: bool = False
+    """It was killed by a signal that asks to end, as launchers send to the others when one has failed."""
 
 
 class Lives:
@@ -98,7 +101,7 @@ class Lives:
         for key, who in new._known.items() if born or ends else ():
             new._known[key] = _told(who, {w.pid for w in born}, {e.who.pid for e in ends})
         new._is_settled = all(who.told for who in new._known.values())
-        return new, [*_ends(ends, snapshot.taken_at), *_births(born, new._last_ranks, snapshot.taken_at)]
+        return new, [*_ends(_first_to_fail(ends), snapshot.taken_at), *_births(born, new._last_ranks, snapshot.taken_at)]
 
 
 _Seen = tuple[tuple[Process, ...], tuple[ProcessView, ...]]
@@ -139,6 +142,8 @@ def _told(who: Known, born: set[int], ended: set[int]) -> Known:
 
 # How they ended
 
+_ASKS = frozenset({signal.SIGTERM, signal.SIGINT})
+
 
 def _zombies(snapshot: Snapshot, known: dict[Key, Known]) -> Iterator[End]:
     for process in snapshot.processes:
@@ -155,13 +160,22 @@ def _vanished(snapshot: Snapshot, before: dict[Key, Known], now: dict[Key, Known
     for key, who in sorted(gone):
         returncode = returned.get(who.pid)
         if codes.get(key) is None and returncode is not None:
-            yield End(who, did(returncode_words(returncode)), bad=returncode != 0)
+            yield End(who, did(returncode_words(returncode)), bad=returncode != 0, asked=-returncode in _ASKS)
         else:
             yield _end(who, codes.get(key))
 
 
 def _end(who: Known, code: int | None) -> End:
-    return End(who, NOT_SEEN if code is None else did(exit_words(code)), bad=bool(code))
+    how = NOT_SEEN if code is None else did(exit_words(code))
+    return End(who, how, bad=bool(code), asked=((code or 0) & 0x7F) in _ASKS)
+
+
+def _first_to_fail(ends: list[End]) -> list[End]:
+    """In the order in which they are likely to have ended since the last sample: who failed by itself, whoever started it,
+    those that were asked to end.
+    """
+    starters = {end.who.parent for end in ends}
+    return sorted(ends, key=lambda end: (not end.bad, end.asked, end.who.pid in starters))
 
 
 # Words
