@@ -398,7 +398,7 @@ def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
         if stack is not None and stack.matching is not None:
             return f"matching a regular expression against {stack.matching} characters{at}"
         return f"in a busy loop{at}" if busy is None else f"running, its GPU {busy:.0f} % busy{at}"
-    if motion is Motion.PROGRESSING and _has_moved_on(job, key):
+    if motion in (Motion.PROGRESSING, Motion.UNKNOWN) and _has_moved_on(job, key):
         return f"running{at}"
     blocked = job.blocked.get(key)
     if wait_state.kind is Wait.SLEEP and blocked and blocked.syscall in SIGNAL_CALLS:
