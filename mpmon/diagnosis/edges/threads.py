@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.callbacks import Callbacks
 from mpmon.diagnosis.edges.connections import askers, is_private
 from mpmon.diagnosis.edges.imports import import_lock
-from mpmon.diagnosis.edges.missing import is_of_pool, why_no_thread
+from mpmon.diagnosis.edges.missing import is_deliverer, is_of_pool, why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.edges.remote import Callers
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
@@ -16,6 +16,7 @@ from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import but_beating
+from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import in_call, is_machinery, is_user, own_frames
 from mpmon.diagnosis.stacks.native_waits import Sort
 from mpmon.diagnosis.stacks.shapes import shape
@@ -139,6 +140,7 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED
+    others = (*others, *_in_tasks(job, key[0])) if may_be_asked else others
     asking = job.of(_Askers).of(key[0]) if may_be_asked else ()
     if may_be_asked and _is_beside_server_in_c(job, key):
         asking = (*asking, _CLIENT)
@@ -157,6 +159,13 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(job, key))
     return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
+
+
+def _in_tasks(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
+    """Workers of pools of the process that are in a task: a callback of its result may end whatever a thread waits for."""
+    workers = ((child, child) for child in job.clients.get(pid, ()) if job.role(child).kind in POOL_WORKERS)
+    at_work = tuple(worker for worker in workers if job.is_alive(worker[0]) and not job.wait_state(worker).idle)
+    return at_work if at_work and any(is_deliverer(job, key) for key in job.threads(pid)) else ()
 
 
 def _permit(job: JobState, key: ThreadKey) -> WaitEdge | None:

@@ -101,7 +101,10 @@ class Lives:
         for key, who in new._known.items() if born or ends else ():
             new._known[key] = _told(who, {w.pid for w in born}, {e.who.pid for e in ends})
         new._is_settled = all(who.told for who in new._known.values())
-        return new, [*_ends(_first_to_fail(ends), snapshot.taken_at), *_births(born, new._last_ranks, snapshot.taken_at)]
+        return new, [
+            *_ends(_first_to_fail(ends), snapshot.taken_at),
+            *_births(born, new._last_ranks, snapshot.taken_at),
+        ]
 
 
 _Seen = tuple[tuple[Process, ...], tuple[ProcessView, ...]]
