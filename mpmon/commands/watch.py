@@ -101,6 +101,7 @@ def _named_root(given: Namespace) -> int:
     if given.up or top == given.pid:
         return top
     tell(f"pid {given.pid} is part of the job under pid {top}; --up shows it all.")
+    given.about = f"part of the job under pid {top}: --up shows it all"
     return given.pid
 
 

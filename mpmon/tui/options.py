@@ -37,7 +37,7 @@ class Options:
     guest: bool = False
     """Whoever looks did not start mpmon: offer nothing but looks, so neither files nor secrets."""
     about: str = ""
-    """One line on what is watched, where somebody knows it: the scene of a demo."""
+    """One line on what is watched, where somebody knows it: the scene of a demo, or the job that it is only a part of."""
     interval: float = 1.0
     """Seconds between rounds, to tell a slow look from a silent one."""
     export: Callable[[Observation], str] | None = None
