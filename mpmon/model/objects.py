@@ -43,7 +43,9 @@ class KernelObject(Row, frozen=True, kw_only=True):
     acknowledged_at: Moment | None = None
     """When the last acknowledgement came over a TCP connection, or when it was made, seconds since the epoch."""
     unread_by_peer: int | None = None
-    """Of a unix socket: bytes that it has sent and its peer has not read, with what the kernel needs to keep them."""
+    """Of one of a pair of unix sockets (socketpair(2)): bytes that it has sent and its peer has not read, with what the kernel
+    needs to keep them.
+    """
     unacknowledged_bytes: int | None = None
     """Bytes written to a TCP connection, sent or still to be sent, that the other end has not acknowledged."""
     resends: int | None = None

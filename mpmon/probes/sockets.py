@@ -186,9 +186,12 @@ class _UnixTable:
         row = self._by_inode.get(inode)
         if row is None:
             return None
+        peer = self._by_inode.get(row.peer)
+        is_of_pair = peer is not None and not (row.name or peer.name)
         return KernelObject(
             id=name, kind="socket", path=f"unix {row.name}".strip(), fill=row.unread, peer=_name(row.peer),
-            listens=row.state == LISTEN, listener=_name(self._listeners.get(inode, 0)), unread_by_peer=row.unread_by_peer,
+            listens=row.state == LISTEN, listener=_name(self._listeners.get(inode, 0)),
+            unread_by_peer=row.unread_by_peer if is_of_pair else None,
         )  # fmt: skip
 
 

@@ -120,10 +120,10 @@ class PatientDriver(LinuxDriver):
 
     @property
     def can_suspend(self) -> bool:
-        """A shell with job control gave mpmon a process group of its own; in the group that leads the session there is nobody to
-        resume it, as after `ssh -t HOST mpmon PID`.
+        """A shell with job control gave mpmon a process group of its own. In one that leads the session there is nobody to resume
+        it (`ssh -t HOST mpmon PID`); in that of a wrapper, such as `uv run`, the shell goes on waiting for the wrapper.
         """
-        return os.getpgrp() != os.getsid(0)
+        return os.getsid(0) != os.getpgrp() == os.getpid()
 
     def _sigcont_application(self, *_: object) -> None:
         """Takes the terminal back after Ctrl-Z only.

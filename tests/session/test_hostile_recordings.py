@@ -141,7 +141,7 @@ def test_many_rows_in_few_bytes_are_not_read(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(recording, "MOST_ROWS", 10_000)
     header, *rounds = real()
     rounds[1]["figures"] = [{}] * 10_000
-    assert "is damaged in line 3: it has more than 10,000 rows. Record again." in refusal(
+    assert "is damaged in line 3: it has more than 10,000 rows, most of which say nothing. Record again." in refusal(
         written(tmp_path / "rows", [header, *rounds])
     )
 

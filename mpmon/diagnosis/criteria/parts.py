@@ -44,8 +44,8 @@ _FROM_LOOP = frozenset({*RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that an external party may end."""
 
-
 _OF_THREADS = frozenset({Wait.CONDITION, Wait.FUTEX})
+"""Waits for threads of the process, perhaps a library's own."""
 
 _TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
 """Waits that by themselves identify the cause."""

@@ -24,6 +24,7 @@ class Callbacks:
     def __init__(self, job: JobState) -> None:
         self._job = job
         self._holding: dict[int, tuple[ThreadKey, ...]] = {}
+        self._naps: dict[int, tuple[ThreadKey, ...]] = {}
 
     def holding(self, pid: int) -> tuple[ThreadKey, ...]:
         """The threads of a process that wait for a result in callbacks of futures which a library has completed, so that they
@@ -50,11 +51,16 @@ class Callbacks:
         """
         job = self._job
         held = frozenset[str]().union(*(job.shape(other).runs for other in self.holding(key[0])))
-        calls = {caller(job.stacks.get(key))} - {None}
-        if not held and not calls:
-            return threads
-        napping = {other for other in threads if calls & job.shape(other).serves and self._only_naps(other)}
-        return tuple(other for other in threads if not (other in napping or held & job.shape(other).serves))
+        called_by = caller(job.stacks.get(key))
+        out = {other for other in self._napping(key[0]) if called_by in job.shape(other).serves}
+        out |= {other for other in threads if held & job.shape(other).serves} if held else set()
+        # Many waiters share one tuple.
+        return tuple(other for other in threads if other not in out) if out else threads
 
-    def _only_naps(self, key: ThreadKey) -> bool:
-        return self._job.wait_state(key).kind is Wait.SLEEP and self._job.motion(key) is Motion.POLLING
+    def _napping(self, pid: int) -> tuple[ThreadKey, ...]:
+        """The threads of a process that run the code of libraries alone, and only nap."""
+        if pid not in self._naps:
+            asleep = (key for key in self._job.threads(pid) if self._job.wait_state(key).kind is Wait.SLEEP)
+            polling = (key for key in asleep if self._job.motion(key) is Motion.POLLING)
+            self._naps[pid] = tuple(key for key in polling if self._job.shape(key).serves)
+        return self._naps[pid]

@@ -37,15 +37,18 @@ def ended_siblings(job: JobState, pid: int) -> list[Exited]:
 
 
 def dead_ranks(job: JobState, pid: int, size: int | None, alive: int) -> list[Exited]:
-    """The ended processes that were ranks: relatives, else children of those that started other ranks, such as the agents of
-    several nodes; none if as many ranks live as there are, so that whoever ended was none of them.
+    """The ended processes that were ranks: relatives, else those that failed of the children of who started other ranks, such as
+    the agents of several nodes, and that have the same name; none if as many ranks live as there are, so that whoever ended
+    was none of them.
     """
     if size is not None and alive >= size:
         return []
-    starters = {job.starter(rank) for rank in job.ranks if size is not None}
+    ranks = [job.processes[rank] for rank in job.ranks if size is not None]
+    starters, names = {job.starter(rank.pid) for rank in ranks}, {rank.name for rank in ranks}
+    bad = (job.processes[other] for other in job.zombies if job.processes[other].exit_code)
     return dead_relatives(job, pid, certain=True) or [
-        Exited(other, death(job, other).how, certain=True, status=job.processes[other].exit_code)
-        for other in job.zombies if job.starter(other) in starters
+        Exited(row.pid, death(job, row.pid).how, certain=True, status=row.exit_code)
+        for row in bad if row.name in names and job.starter(row.pid) in starters
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
+from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import PROCESS_FILE
 from mpmon.diagnosis.stacks.frames import calls, innermost_user
@@ -117,8 +118,10 @@ def _named(job: JobState, pid: int) -> frozenset[int] | None:
 
 
 def _own_calls(job: JobState, pid: int) -> Iterator[Frame]:
-    """The calls of the threads of a process since it began."""
-    stacks = (stack for key in job.threads(pid) if (stack := job.stacks.get(key)))
+    """The calls of the threads of a process since it began, without those that send the items of queues: one that has put
+    nothing so far has no such thread, and may yet put something.
+    """
+    stacks = (stack for key in job.threads(pid) if (stack := job.stacks.get(key)) and not is_feeder(stack))
     return (frame for stack in stacks for frame in takewhile(_is_own, stack.frames))
 
 

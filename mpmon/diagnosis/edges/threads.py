@@ -140,7 +140,8 @@ def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # Among many targets, including the waiter itself makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     may_be_asked = job.wait_state(key).kind in MAY_BE_ASKED
-    others = (*others, *_in_tasks(job, key[0])) if may_be_asked else others
+    if may_be_asked and (in_tasks := _in_tasks(job, key[0])):
+        others = (*others, *in_tasks)
     asking = job.of(_Askers).of(key[0]) if may_be_asked else ()
     if may_be_asked and _is_beside_server_in_c(job, key):
         asking = (*asking, _CLIENT)

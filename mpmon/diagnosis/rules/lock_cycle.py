@@ -235,7 +235,8 @@ def _awaited(stuck: StuckSet, key: ThreadKey) -> set[Target]:
     ahead = list(found)
     while ahead:
         last = ahead.pop()
-        behind = stuck.targets(last) if isinstance(last, tuple) else ()
+        # A process may have both ends of a pipe by a fork; none waits for itself.
+        behind = [row for row in stuck.targets(last) if row != key] if isinstance(last, tuple) else []
         if len(behind) == 1 and behind[0] not in found:
             found.add(behind[0])
             ahead.append(behind[0])

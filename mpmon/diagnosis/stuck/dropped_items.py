@@ -14,7 +14,7 @@ from mpmon.diagnosis.stacks.waits import READS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
-from mpmon.model import Frame
+from mpmon.model import Frame, Stack
 
 SENT = "memoryview"
 """The type of a pickled item."""
@@ -24,12 +24,12 @@ def dropped(stuck: StuckSet) -> dict[ThreadKey, ThreadKey]:
     """The main threads of processes of a stuck set that put an item last which was dropped, each with a member that waits for
     items of that queue; empty where another one who put into it is not seen to wait for more to do.
     """
-    found: dict[ThreadKey, ThreadKey] = {}
-    for reader in stuck.members_in(Wait.QUEUE_GET):
+    drops, found = stuck.job.of(_Drops), dict[ThreadKey, ThreadKey]()
+    for reader in stuck.members_in(Wait.QUEUE_GET) if drops.pipes else ():
         for queue in queues(stuck.job, stuck.job.waits_on(reader)):
             alive = [pid for pid in queue.putters if pid != reader[0] and stuck.job.is_alive(pid)]
             if all(_is_stuck(stuck, pid) for pid in alive):
-                found.update(((pid, pid), reader) for pid in alive if _drops(stuck.job, pid, queue.object))
+                found.update(((pid, pid), reader) for pid in alive if (pid, queue.object) in drops.pipes)
     return found
 
 
@@ -40,21 +40,21 @@ def _is_stuck(stuck: StuckSet, pid: int) -> bool:
     return main in stuck.at_end or (reads and stuck.is_mutual)
 
 
-def _drops(job: JobState, pid: int, pipe: str) -> bool:
-    """The last item that a process put into the queue of this pipe was dropped."""
-    ends = {row.fd for row in job.holders.get(pipe, ()) if row.pid == pid and row.writes}
-    calls = (call for key in job.threads(pid) if (call := _feeding(job, key)))
-    return any(_item(call) != SENT and not ends.isdisjoint(call.ends) for call in calls)
+class _Drops:
+    """All dropped items of a job, searched once: `job.of(_Drops)`."""
+
+    def __init__(self, job: JobState) -> None:
+        calls = ((key[0], call) for key, stack in job.stacks.items() if (call := _drops(stack)))
+        self.pipes = frozenset(
+            (pid, row.object) for pid, call in calls for name in job.held_by.get(pid, ()) for row in job.holders.get(name, ())
+            if row.pid == pid and row.writes and row.fd in call.ends
+        )  # fmt: skip
+        """Each with the process that put the item, and the pipe of the queue."""
 
 
-def _item(call: Frame) -> str:
-    """The type of the last item; as if it was sent, if that is not known."""
-    return (call.known or {}).get("obj", SENT)
-
-
-def _feeding(job: JobState, key: ThreadKey) -> Frame | None:
-    """The call of a feeder thread that waits for an item."""
-    stack = job.stacks.get(key)
-    if stack is None or not is_feeder(stack) or not has(stack, "threading.py", ("wait",)):
+def _drops(stack: Stack) -> Frame | None:
+    """The call of a feeder thread that waits for an item, and has not sent the last one."""
+    if not is_feeder(stack) or not has(stack, "threading.py", ("wait",)):
         return None
-    return next((frame for frame in stack.frames if frame.function.endswith("_feed")), None)
+    call = next((frame for frame in stack.frames if frame.function.endswith("_feed")), None)
+    return call if call and (call.known or {}).get("obj", SENT) != SENT else None

@@ -68,11 +68,14 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 def _only_consumes(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody by putting one itself; or for
-    data of connections over which it has never sent any, or of which the other end has read all.
+    data over a pair of sockets whose other end has read all that it sent, or over connections that their server watches,
+    and over which it has never sent any.
     """
     sockets = [item for item in job.waits_on(key) if item.kind == "socket"]
     if sockets and job.wait_state(key).kind in (Wait.SOCKET, Wait.QUEUE_GET):
-        return all(0 in (item.sent_bytes, item.unread_by_peer) for item in sockets)
+        return all(
+            row.unread_by_peer == 0 or (row.sent_bytes == 0 and job.waiters.get(row.peer or "")) for row in sockets
+        )
     takes = job.wait_state(key).kind is Wait.QUEUE_GET and has(job.stacks.get(key), QUEUES_FILE, ("get",))
     return takes and not any(key[0] in queue.putters for queue in job.queues.values())
 
