@@ -88,7 +88,8 @@ def verdict(lab: Lab) -> str:
 
 
 def look(lab: Lab, host: str, pids: Path) -> str:
-    """The cause that is told from one machine alone."""
+    """The cause that is told from one machine alone; empty where it is too early to tell, as from the one that only waits."""
     pid = (pids / host).read_text().strip()
     answer = lab.run(host, sys.executable, "-m", "mpmon", pid, "--once", "--json", check=False)
-    return json.loads(answer.stdout)["findings"][0]["cause"]
+    findings = json.loads(answer.stdout)["findings"]
+    return findings[0]["cause"] if findings else ""

@@ -362,10 +362,9 @@ def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
 def test_whether_the_feeder_thread_of_a_queue_sent_its_last_item_and_where_to(version: str) -> None:
     sent, dropped = {"obj": "memoryview"}, {"obj": "function"}
     with contextlib.closing(job(version, "feeding.py")) as found:
-        ends = [int(word) for word in found.said.split()]
-        until(lambda: [frame.known for frame in feeders(by_us(found.pid))] == [sent, dropped])
-        assert [frame.ends for frame in feeders(by_us(found.pid))] == [(end,) for end in ends]
-        assert [frame.known for frame in feeders(by_py_spy(found.pid))] == [sent, dropped]
+        told = list(zip((sent, dropped), ((int(word),) for word in found.said.split()), strict=True))
+        until(lambda: [(frame.known, frame.ends) for frame in feeders(by_us(found.pid))] == told)
+        until(lambda: [frame.known for frame in feeders(by_py_spy(found.pid))] == [sent, dropped])
 
 
 def feeders(rows: dict[int, Stack]) -> list[Frame]:

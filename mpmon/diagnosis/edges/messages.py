@@ -103,11 +103,20 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
 def _far_ends(
     job: JobState, key: ThreadKey, by_item: list[tuple[KernelObject, list[Target]]], *, writes: bool
 ) -> dict[Target, None]:
-    """Those that may act at the other ends; where another process has the end of a pipe, also the threads beside this one."""
+    """Those that may act at the other ends; where another process has the end of a pipe, also the threads beside this one that
+    act by themselves, or may do so if their process was seen to put something into that queue.
+    """
     ends = dict.fromkeys(target for _, found in by_item for target in found)
     ends = {end: None for end in ends if not (isinstance(end, tuple) and _never_acts(job, end))} or ends
     pipes = [item for item, _ in by_item if item.kind == "pipe"] if ends else []
-    return ends | {own: None for item in pipes for own in _own_threads(job, key, item, writes=writes)}
+    own = [other for item in pipes for other in _own_threads(job, key, item, writes=writes)]
+    puts = any(key[0] in queue.putters for queue in queues(job, pipes))
+    return ends | {other: None for other in own if puts or _acts(job, other)}
+
+
+def _acts(job: JobState, key: ThreadKey) -> bool:
+    """It waits for nobody."""
+    return job.motion(key) is Motion.PROGRESSING or job.wait_state(key).kind in (Wait.SLEEP, Wait.RUNNING)
 
 
 _DATAGRAMS = ("unix ", "udp ")

@@ -8,6 +8,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.waits import EVENTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
@@ -55,7 +56,8 @@ def _patience_s(stuck: StuckSet) -> float:
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
-    from_start = stuck.ending is Ending.EXTERNAL and _came_with_them(stuck)
+    # Nobody outside answers over a connection on which nothing arrives.
+    from_start = stuck.ending is Ending.EXTERNAL and _came_with_them(stuck) and not stalls(stuck)
     # When a thread that sleeps ran last, the kernel tells.
     span = MIN_WATCH_S if stuck.is_frozen else LOOKS_SPAN_S
     stood_before = stuck.job.history.watched_s - stuck.stood_s < span and not from_start
