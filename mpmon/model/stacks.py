@@ -26,7 +26,9 @@ class Frame(Row, frozen=True, kw_only=True):
     """Of the plain locals that are numbers and not what they were when this call was read before: 1 for a larger one, -1 for
     a smaller one."""
     known: dict[str, str] | None = None
-    """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
+    """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop; of a queue's feeder thread the
+    type of `obj`.
+    """
     is_entry: bool = False
     """The interpreter's C loop was entered with this frame; false for all frames if unknown."""
     loops: tuple[str, ...] | None = None
@@ -43,7 +45,9 @@ class Frame(Row, frozen=True, kw_only=True):
     `UNSEEN` if something else may be carried; `BY_CLOCK` if one reads a clock. `None`: it is in no loop, or nobody asked.
     """
     ends: tuple[int, ...] = ()
-    """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists."""
+    """In the user's code, the descriptors of connections and sockets that its variables are bound to, also in lists or by a
+    method; of a queue's feeder thread, the one that it sends to.
+    """
     own_ends: tuple[int, ...] | None = ()
     """The same for the attributes of its `self`, also in dictionaries; `None` where there are too many to search all."""
 

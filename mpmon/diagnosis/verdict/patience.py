@@ -69,7 +69,8 @@ def _patience_s(stuck: StuckSet) -> float:
 def _came_with_them(stuck: StuckSet) -> bool:
     """The watch began when the processes of the set did."""
     job = stuck.job
-    began = min(job.processes[pid].start_time for pid, _ in stuck.closed.members)
+    rows = (job.processes.get(pid) for pid, _ in stuck.closed.members)
+    began = min((row.start_time for row in rows if row), default=0.0)
     return job.now - job.history.watched_s - began < FROM_START_S
 
 
