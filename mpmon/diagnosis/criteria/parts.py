@@ -59,7 +59,7 @@ def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
     thread of that one's process.
     """
     alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
-    if stuck.root is None or not (stuck.ending is Ending.LEAF or alone):
+    if stuck.root is None or not (stuck.ending is Ending.LEAF or alone) or stuck.wait_state().kind in _TOLD_BY_WAIT:
         return None
     beside = stuck.job.threads(stuck.root[0])
     members = (*reversed(stuck.closed.path[:-1]), *stuck.closed.members, *beside)
@@ -179,7 +179,11 @@ def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
 
 
 def is_asked(stuck: StuckSet) -> bool:
-    """The root runs code that a library called for another member of the set, and does not itself poll that library."""
+    """The root alone runs code that a library called for another member of the set, and does not itself poll that library. In a
+    circle what the members wait for is the cause, whoever asked for it.
+    """
+    if stuck.ending is Ending.CYCLE or len(stuck.at_end) > 1:
+        return False
     own = stuck.graph.node(stuck.root).edge if stuck.root else None
     if own and own.polled:
         return False

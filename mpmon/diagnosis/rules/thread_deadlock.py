@@ -14,6 +14,7 @@ from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
+from mpmon.diagnosis.responsibility import blamed
 from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, MAY_BE_ASKED, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -41,7 +42,7 @@ def match(stuck: StuckSet) -> Match | None:
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
     waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.at_end)) == 1
-    if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
+    if len(waiting) < 2 or len(pids) != 1 or waits_for_itself or set(waiting).isdisjoint(blamed(stuck)):
         return None
     in_cycle = list(stuck.at_end) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.at_end} == pids else []
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
