@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from enum import Enum
 
+from mpmon.diagnosis.criteria.signs import has_sign
 from mpmon.diagnosis.edges.gil import gil_owner, starver, starves_others
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility.ended import polled_for
-from mpmon.diagnosis.responsibility.servers import left_connection, loop_keeper
 from mpmon.diagnosis.responsibility.tasks import traced, wait_for_request
 from mpmon.diagnosis.roles import WORKERS, is_python
 from mpmon.diagnosis.stacks.frames import in_call, is_user
 from mpmon.diagnosis.stacks.waits import POOL_TASKS, RESULTS, Context, Wait
 from mpmon.diagnosis.state.history import ThreadKey
-from mpmon.diagnosis.stuck.dropped_items import dropped
-from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 
 
@@ -80,15 +77,14 @@ def part(stuck: StuckSet) -> Part | None:
         or stuck.wait_state().kind in _TOLD_BY_WAIT
         or at_terminal(stuck)
         or waiter_for_lock(stuck)
-        or polled_for(stuck)
-        or dropped(stuck)
+        or has_sign(stuck)
         or traced(stuck)
         or wait_for_request(stuck)
     ):
         return None
     if stuck.nobody and stuck.nobody.reason not in _LEFT_OPEN:
         return None
-    if keeps_own_loop(stuck) or loop_keeper(stuck) or keeps_gil(stuck) or left_connection(stuck) or stalls(stuck):
+    if keeps_own_loop(stuck) or keeps_gil(stuck):
         return None
     if waiting_for_rank(stuck):
         return Part.RANK
@@ -125,7 +121,7 @@ def is_outside(stuck: StuckSet) -> bool:
     waits = kind in _FOR_OUTSIDE or (kind is Wait.PIPE_READ and deserted)
     # A library may wait for its own thread, which has the connection.
     by_library = stuck.ending is Ending.EXTERNAL and kind in _OF_THREADS
-    return ((outside and waits) or by_library) and not left_connection(stuck) and not stalls(stuck)
+    return ((outside and waits) or by_library) and not has_sign(stuck)
 
 
 def is_at_exit(stuck: StuckSet) -> bool:

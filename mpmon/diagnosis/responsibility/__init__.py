@@ -61,11 +61,10 @@ Blame = Sequence[ThreadKey | int]
 
 def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     """The responsible threads, or processes if they have ended; empty if no process of the job is to blame."""
-    return tuple(suspect(stuck.job, who) for who in blamed(stuck))
+    return tuple(suspect(stuck.job, who) for who in _blamed(stuck))
 
 
-def blamed(stuck: StuckSet) -> Blame:
-    """The same, as threads, or as pids of processes that have ended."""
+def _blamed(stuck: StuckSet) -> Blame:
     told = of_the_end(stuck)
     if told is not None:
         return told

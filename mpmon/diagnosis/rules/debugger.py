@@ -9,6 +9,7 @@ What to do: answer it, if it has a terminal. Remove the breakpoint, or run that 
 from __future__ import annotations
 
 from mpmon.diagnosis.criteria.parts import at_terminal
+from mpmon.diagnosis.criteria.signs import prompts
 from mpmon.diagnosis.responsibility.streams import unanswered_prompt
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -45,12 +46,9 @@ def _has_terminal(stuck: StuckSet) -> bool:
 def _unanswered(stuck: StuckSet) -> Match | None:
     """`input()` from a pipe whose only writers are stuck themselves: they wait for the end or output of its reader."""
     asks = unanswered_prompt(stuck)
-    if asks not in stuck.job.stacks:
-        # Of another program that reads its input nobody knows whether it prompts.
-        asks = None
-    writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)] if asks else []
-    if asks is None:
+    if asks is None or not prompts(stuck):
         return None
+    writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)]
     name, parent = (stuck.job.name(key[0]) for key in (asks, writers[0]))
     return Match(
         summary=f"{name} reads its standard input{stuck.at(asks)}, a pipe that only {parent} could write to, "

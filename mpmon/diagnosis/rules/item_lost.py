@@ -13,7 +13,7 @@ What to do: search the log for `QueueFeederThread`; make the item picklable; rai
 
 from __future__ import annotations
 
-from mpmon.diagnosis.criteria.crossed_waits import kept_until_end
+from mpmon.diagnosis.criteria.signs import has_sign
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.responsibility.parties import absent_party
@@ -93,7 +93,7 @@ def _feeds(pid: int) -> str:
 
 def _never_set(stuck: StuckSet) -> Match | None:
     """An event, condition or barrier between processes: every live process that shares it is waiting too."""
-    if absent_party(stuck) or kept_until_end(stuck):
+    if absent_party(stuck) or has_sign(stuck):
         return None
     waiting = stuck.members_in(Wait.PROCESS_EVENT)
     others = [key for key in stuck.closed.members if key not in waiting]

@@ -7,22 +7,18 @@ What to do: take locks in the same order everywhere; use a single lock; never bl
 from __future__ import annotations
 
 from mpmon.diagnosis.advice.circles import for_circle
-from mpmon.diagnosis.criteria.crossed_waits import kept_until_end, unread
+from mpmon.diagnosis.criteria.signs import has_sign
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending, Target
 from mpmon.diagnosis.loops import CONNECTIONS
 from mpmon.diagnosis.responsibility.members import waits_for_room
 from mpmon.diagnosis.responsibility.passed_round import kept_permits
-from mpmon.diagnosis.responsibility.servers import exchanging, left_connection, loop_keeper
-from mpmon.diagnosis.responsibility.streams import in_given_stream, kept_ends, unanswered_prompt
+from mpmon.diagnosis.responsibility.servers import exchanging
+from mpmon.diagnosis.responsibility.streams import in_given_stream
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, LOCKS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives import Differs, split
-from mpmon.diagnosis.stuck.crashed_siblings import crashed_mates
-from mpmon.diagnosis.stuck.dropped_items import dropped
-from mpmon.diagnosis.stuck.joinable_queue import own_tasks
-from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.manager_calls import client_calls
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
 
@@ -44,19 +40,7 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     if any(_in_line(stuck, key, holder) for key in stuck.at_end for holder in stuck.at_end):
         return None
-    if (
-        crashed_mates(stuck)
-        or dropped(stuck)
-        or own_tasks(stuck)
-        or kept_until_end(stuck)
-        or stalls(stuck)
-        or left_connection(stuck)
-        or loop_keeper(stuck)
-        or unread(stuck)
-        or kept_ends(stuck)
-        or unanswered_prompt(stuck) in stuck.job.stacks
-    ):
-        # The cycle is not the whole story: another rule names the cause.
+    if has_sign(stuck):
         return None
     has_lock = any(edge.holder_known for key in stuck.at_end if (edge := stuck.graph.node(key).edge))
     if not has_lock and not all(_holds(stuck, key) for key in stuck.at_end):

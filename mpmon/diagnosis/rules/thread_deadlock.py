@@ -10,11 +10,11 @@ from __future__ import annotations
 from mpmon.diagnosis.advice.circles import for_circle
 from mpmon.diagnosis.criteria.crossed_waits import forsaken
 from mpmon.diagnosis.criteria.parts import after_script, in_own_pool
+from mpmon.diagnosis.criteria.signs import has_sign
 from mpmon.diagnosis.edges.gil import gil_owner
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Ending
 from mpmon.diagnosis.humanize import several, verb
-from mpmon.diagnosis.responsibility import blamed
 from mpmon.diagnosis.stacks.waits import LOCKS_OF_THREADS, MAY_BE_ASKED, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.stuck_set import Match, StuckSet
@@ -34,7 +34,7 @@ _HANDED_OVER = frozenset({
 
 def match(stuck: StuckSet) -> Match | None:
     """A closed set of threads of one process."""
-    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck) or after_script(stuck):
+    if not stuck.is_mutual or has_sign(stuck) or forsaken(stuck) or in_own_pool(stuck) or after_script(stuck):
         return None
     if any(gil_owner(stuck.job, key) for key in stuck.closed.members):
         # Whoever keeps the GIL keeps them from moving, whatever they wait for.
@@ -42,7 +42,7 @@ def match(stuck: StuckSet) -> Match | None:
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
     waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.at_end)) == 1
-    if len(waiting) < 2 or len(pids) != 1 or waits_for_itself or set(waiting).isdisjoint(blamed(stuck)):
+    if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
         return None
     in_cycle = list(stuck.at_end) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.at_end} == pids else []
     exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
