@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Library, Wait, polls
+from mpmon.diagnosis.libraries.rows import HelperRow, Library, Wait, polls
 
 LIBRARY = Library(
     copies=(
@@ -11,5 +11,6 @@ LIBRARY = Library(
         ("joblib/pool.py", "multiprocessing/queues.py"),
     ),
     polls=(polls(Wait.POOL_RESULT, "_wait_retrieval ._aborting", "the result of a pool task"),),
+    helpers=(HelperRow("resource tracker", "loky.backend.resource_tracker import main", lasts=True),),
     bundles=("joblib/externals/",),
 )

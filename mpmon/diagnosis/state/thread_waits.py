@@ -18,7 +18,7 @@ from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.stacks.shapes import Shape, shape
+from mpmon.diagnosis.stacks.shapes import Shape, is_called_by_program, shape
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
@@ -313,7 +313,11 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
 
 
 def _asks_to_be_told(index: ThreadWaits, key: ThreadKey, found: WaitState) -> bool:
-    """The thread waits for an event of its own program, or in a loop that tests a plain flag, such as `while running`."""
+    """The thread waits for an event of its own program, or in a loop that tests a plain flag, such as `while running`; a task
+    that a library's program runs waits for others.
+    """
+    if is_called_by_program(index.stacks.get(key)):
+        return False
     if row := polled(index.stacks.get(key)):
         return row.kind is Wait.CONDITION
     tests = index.tests(key)
