@@ -6,12 +6,13 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.pauses import patience_s, pause_s
 from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
 from mpmon.diagnosis.stacks.shapes import entered
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.stuck_set import stands_since
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
 from mpmon.diagnosis.verdict.requests import reads_input, serves, stands_by
 
@@ -81,8 +82,13 @@ def stuck_beside(job: JobState, graph: Graph, closed: Closed) -> list[Closed]:
 
 
 def _beside(job: JobState, graph: Graph, closed: Closed) -> list[Closed]:
-    found = (graph.closed(key) for key in _at_work_beside(job, graph, closed))
+    """What is stuck beside a closed set. Who only just began to wait may go on by itself, as a client between two requests."""
+    found = (graph.closed(key) for key in _at_work_beside(job, graph, closed) if _stands(job, key))
     return [other for other in found if other is not None]
+
+
+def _stands(job: JobState, key: ThreadKey) -> bool:
+    return job.now - stands_since(job, key) > patience_s(job.blocked.get(key))
 
 
 def _serves(job: JobState, graph: Graph, closed: Closed) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.graph import Ending, Graph, Status
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.pauses import patience_s, pause_s
 from mpmon.diagnosis.stacks.waits import EVENTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -52,7 +52,8 @@ def is_ripe(stuck: StuckSet) -> bool:
 def _patience_s(stuck: StuckSet) -> float:
     """Seconds that the root blockers must have stood still."""
     vain = stuck.ending is Ending.NOBODY and stuck.motion() is Motion.POLLING
-    least = PATIENCE_S if stuck.is_frozen or vain or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    limits = max((patience_s(stuck.job.blocked.get(key)) for key in stuck.at_end), default=PATIENCE_S)
+    least = limits if stuck.is_frozen or vain or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
