@@ -16,7 +16,7 @@ from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
+from mpmon.diagnosis.thresholds import BY_CLOCK_S, NEXT_ROUND_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 
@@ -47,7 +47,7 @@ def gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     if not by_user and (key[0] == key[1] or any(is_user(frame.file) for frame in stack.frames)):
         return False
     wakes = wakes_at(blocked)
-    if wakes is None or not 0.0 <= wakes - job.now < SOON_S:
+    if wakes is None or not _is_near(job, wakes):
         return False
     return wakes - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
 
@@ -104,7 +104,12 @@ def pauses(job: JobState, key: ThreadKey) -> bool:
     if kind is Wait.EVENT_LOOP:
         return any(row.waits == SLEEP and user_frame(row) for row in job.of(EventLoops).known(key))
     wakes = wakes_at(blocked) if sleeps_long(blocked) else None
-    return kind is Wait.SLEEP and wakes is not None and 0.0 <= wakes - job.now < SOON_S
+    return kind is Wait.SLEEP and wakes is not None and _is_near(job, wakes)
+
+
+def _is_near(job: JobState, wakes: float) -> bool:
+    """A wait ends soon, or has just ended: its thread was read before the round was over."""
+    return -NEXT_ROUND_S < wakes - job.now < SOON_S
 
 
 def sleeps_long(blocked: Blocked | None) -> bool:

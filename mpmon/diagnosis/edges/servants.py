@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from mpmon.diagnosis.edges.callbacks import Callbacks
 from mpmon.diagnosis.edges.dead import gone_children
@@ -16,8 +16,8 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
-from mpmon.diagnosis.stacks.frames import calls, has, in_call
-from mpmon.diagnosis.stacks.waits import POOL_TASKS, Wait, context
+from mpmon.diagnosis.stacks.frames import called_by_user, calls, has, in_call
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, POOL_TASKS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import FEWEST_ENDS, FROZEN_AFTER_S
@@ -102,16 +102,30 @@ def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     return [other for other, row in found if row and row[0] in POOL_TASKS]
 
 
-def _beside(job: JobState, key: ThreadKey, workers: Iterable[int]) -> list[ThreadKey]:
+def _beside(job: JobState, key: ThreadKey, workers: Collection[int]) -> list[ThreadKey]:
     """For a future, which need not belong to the pool that is known: other threads in an event loop, since coroutines provide
-    results too, and children in which another library runs the user's code.
+    results too, and children in which another library runs the user's code; beside a pool of threads, whose tasks are known, also
+    threads of the user's that read answers.
     """
     if job.wait_state(key).kind is not Wait.FUTURE_RESULT:
         return []
-    loops = (other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP)
+    threads = [other for other in job.threads(key[0]) if other != key]
+    loops = (other for other in threads if job.wait_state(other).kind is Wait.EVENT_LOOP)
+    readers = (
+        () if workers or _has_executor(job, key[0]) else (other for other in threads if _reads_answers(job, other))
+    )
     others = busy_threads(job, (pid for pid in job.clients.get(key[0], ()) if pid not in workers))
-    return [*loops, *(other for other in others if job.shape(other).runs)]
+    return [*loops, *readers, *(other for other in others if job.shape(other).runs)]
 
+
+def _reads_answers(job: JobState, key: ThreadKey) -> bool:
+    """A thread whose function is the user's waits for data; the result of a future may be what it reads."""
+    stack = job.stacks.get(key)
+    own = key[0] != key[1] and called_by_user(stack) and context(stack) is None if stack else False
+    return own and job.wait_state(key).kind in _BRINGS_ANSWERS
+
+
+_BRINGS_ANSWERS = COMES_BY_READING | {Wait.SOCKET, Wait.POLL}
 
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
 
