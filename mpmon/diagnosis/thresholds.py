@@ -270,11 +270,6 @@ FEWEST_ENDS = 4
 Recordings: none changes.
 """
 
-STARTED_TOGETHER_S = 0.1
-"""Workers of one pool start one after the other, less than this many seconds apart, or at least evenly. Recordings: 0
-halved, 0 doubled, 1 at the least, 1 unbounded.
-"""
-
 # What was sent, and what is owed
 
 OWED_SHARE = 0.05

@@ -23,7 +23,7 @@ def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
     near = {row.pid for item in served for row in job.holders.get(item.peer or "", ())}
     if len(near) < FEWEST or not all(is_private(job, item) for item in watched if item.listens):
         return None
-    gone = {row.pid: row for client in near for row in failed(job, client) if _was_like(job, row.pid, near)}
+    gone = {row.pid: row for client in near for row in failed(job, client)}
     asking = dict.fromkeys(client for item in served for client in servers(job, item, key))
     if not gone or not any(job.role(client[0]).kind == "main" for client in asking):
         return None
@@ -34,13 +34,6 @@ def broker(job: JobState, key: ThreadKey) -> WaitEdge | None:
         words="a request of another client",
         evidence=f"clients of {job.name(pid)}: pid {pids}",
     )
-
-
-def _was_like(job: JobState, pid: int, clients: set[int]) -> bool:
-    """A process of multiprocessing, as one of the clients is, of the same parent."""
-    row = job.remembered.get(pid)
-    others = (job.remembered.get(client) for client in clients)
-    return row is not None and bool(row.name) and any(other and other.name and other.pid == row.pid for other in others)
 
 
 FEWEST = 2

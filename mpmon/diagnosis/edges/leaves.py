@@ -5,9 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.edges.threads import takes_up_again
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import External, WaitEdge
 from mpmon.diagnosis.loops import SLEEP, user_frame
-from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -16,7 +14,7 @@ from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BY_CLOCK_S, NEXT_ROUND_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
+from mpmon.diagnosis.thresholds import BY_CLOCK_S, NEXT_ROUND_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 
@@ -62,15 +60,6 @@ def ends_by_itself(job: JobState, key: ThreadKey) -> bool:
     """An event loop that waits for its own next timer, which from outside may be a heartbeat or work."""
     blocked = job.blocked.get(key)
     return blocked is not None and blocked.timeout_s is not None and blocked.timeout_s < SOON_S
-
-
-def has_only_timers(job: JobState, key: ThreadKey, edge: WaitEdge) -> bool:
-    """An event loop that sleeps until its next timer: it watches nothing but its own wake-up socket, which no thread
-    would use.
-    """
-    blocked = job.blocked.get(key)
-    timed = blocked is not None and blocked.timeout_s is not None and len(blocked.waits_on) < 2
-    return timed and all(isinstance(target, External) for target in edge.targets)
 
 
 def polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
@@ -158,23 +147,3 @@ def keeps_waiting(job: JobState, key: ThreadKey) -> bool:
 
 _MESSAGES = AMONG_RANKS | EXCHANGES | REQUESTS | {Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL}
 """Waits for an action of another thread or process, not for its end."""
-
-
-def only_naps(job: JobState, key: ThreadKey) -> bool:
-    """A single-threaded program that is not Python, found in the same sleep by every sample, without reading or
-    writing.
-    """
-    past, process = job.thread_history(key), job.processes[key[0]]
-    calls = (
-        {(sample.blocked.syscall, sample.blocked.args) for sample in past.samples if sample.blocked} if past else set()
-    )
-    if (
-        past is None
-        or len(calls) != 1
-        or len(past.samples) < 3
-        or past.samples[-1].at - past.samples[0].at < PATIENCE_S
-    ):
-        return False
-    alone = key[0] in job.foreign and process.threads == 1 and job.wait_state(key).kind is Wait.SLEEP
-    life = job.history.life(process)
-    return alone and not signs_of_life(job, key) and not (life and life.io_at)

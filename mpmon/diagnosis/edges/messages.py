@@ -55,7 +55,7 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     if not writes and (nobody := taken_by_ended(job, key, objects)):
         return WaitEdge((nobody,), words=words, evidence=nobody.why)
     # Beside a living producer, or one who was asked, those that ended without an error owe nothing.
-    others_owe = asked(job, key, _threads(ends)) or _was_read_by_ended(job, objects) or reads_from_command(job, key)
+    others_owe = asked(job, key, _threads(ends)) or reads_from_command(job, key)
     if dead and not writes and others_owe:
         dead = [gone for gone in dead if gone.status]
     others = ends or strangers or outside or any(gone.status for gone in dead)
@@ -223,13 +223,6 @@ def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers:
     why = f"only {names} {'has' if len(heirs) == 1 else 'have'} the other end of its standard input, since the fork"
     words = job.wait_state(key).words
     return WaitEdge((NoReleaser(why, heirs, Absent.INHERITED),), words=words, evidence=why)
-
-
-def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
-    """The object is the pipe of a queue whose ended processes, by the ledgers of the living, took more items than they put:
-    they were its readers, so the missing items were not theirs to put.
-    """
-    return any(queue.by_ended is not None and queue.by_ended < 0 for queue in queues(job, objects))
 
 
 def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:

@@ -122,13 +122,7 @@ def left_in_parent(job: JobState, key: ThreadKey) -> bool:
     parent = job.role(key[0]).parent
     # The kernel gives out ids in ascending order: threads with a greater one than the child's came later.
     others = [other for other in job.threads(parent or 0) if other[0] != other[1] < key[0]]
-    return not all(job.wait_state(other).kind is Wait.SERVICE or _is_of_pool(job, other) for other in others)
-
-
-def _is_of_pool(job: JobState, key: ThreadKey) -> bool:
-    """A pool's own thread, which hands out tasks or maintains workers and answers no request."""
-    stack = job.stacks.get(key)
-    return has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
+    return not all(job.wait_state(other).kind is Wait.SERVICE for other in others)
 
 
 def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:

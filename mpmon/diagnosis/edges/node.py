@@ -25,11 +25,9 @@ from mpmon.diagnosis.edges.leaves import (
     ends_by_itself,
     gives_up_soon,
     goes_round,
-    has_only_timers,
     keeps_waiting,
     manages,
     may_act_by_clock,
-    only_naps,
     owes_messages,
     pauses,
     polls_for_the_dead,
@@ -243,8 +241,6 @@ def _by_kind(job: JobState, key: ThreadKey) -> Answer:
     edge = name_server(job, key) or (edge_of(job, key) if edge_of else None)
     if edge is None:
         return Status.LIVE
-    if job.wait_state(key).kind is Wait.EVENT_LOOP and has_only_timers(job, key, edge):
-        return Status.LEAF
     return with_unread(job, key, with_crashed(job, key, edge))
 
 
@@ -288,7 +284,7 @@ def _native(job: JobState, key: ThreadKey) -> WaitEdge | Status:
 def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     """The status of a thread that waits for nothing in the job: LIVE if its wait ends by itself, else LEAF."""
     if motion is Motion.UNKNOWN:
-        return Status.LEAF if only_naps(job, key) else Status.LIVE
+        return Status.LIVE
     if motion is Motion.NOT_SCHEDULED and job.wait_state(key).kind is Wait.RUNNING:
         # The thread is runnable, but the machine has no CPU for it.
         return Status.LIVE

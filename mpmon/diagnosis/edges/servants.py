@@ -14,7 +14,6 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.graph import Absent, Basis, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stacks.frames import called_by_user, calls, has, in_call
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, POOL_TASKS, Wait, context
@@ -213,7 +212,7 @@ def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     gone = [one for one in gone_children(job, key[0], POOL_WORKERS) if one.status or not _has_executor(job, key[0])]
     if gone:
         return WaitEdge(tuple(gone), words="result from a pool worker that ended")
-    if _service_busy(job, key[0]) or any(_serves_in_task(job, pid) for pid in workers):
+    if any(_serves_in_task(job, pid) for pid in workers):
         return None
     if not workers and _has_executor(job, key[0]):
         why = "the executor has no worker process left, and has started no other one"
@@ -269,8 +268,3 @@ def idle_words(job: JobState, pids: Iterable[int]) -> str:
     """Which workers have nothing to do, as evidence; empty if all have."""
     idle = [job.role(pid).name for pid in pids if job.wait_state((pid, pid)).idle]
     return f"{several(idle)} {'is' if len(idle) == 1 else 'are'} idle" if idle else ""
-
-
-def _service_busy(job: JobState, pid: int) -> bool:
-    """The thread that delivers results is making progress, so it may be about to deliver the awaited one."""
-    return any(job.motion(key) is Motion.PROGRESSING for key in job.threads(pid) if is_deliverer(job, key))

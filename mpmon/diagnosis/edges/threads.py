@@ -171,7 +171,7 @@ def _in_tasks(job: JobState, pid: int) -> tuple[ThreadKey, ...]:
 
 def _permit(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A permit of a semaphore whose users give theirs back themselves: those in a `with` block of it; nobody, if there are none
-    and all other threads only wait for requests or for the end; `None` if others may give one back.
+    and no other thread is at work; `None` if others may give one back.
     """
     wanted = job.permit_wanted(key)
     if wanted is None or not wanted.alone:
@@ -184,20 +184,10 @@ def _permit(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(holders, holder_known=True, words=f"{words} held by {names}", evidence=evidence)
     waiters = {(use.pid, use.tid) for use in job.lock_waiters(wanted.object)}
     others = [other for other in job.working_threads(key[0]) if other != key and other not in waiters]
-    if not all(_is_at_rest(job, other) for other in others):
+    if others:
         return None
     why = "no thread of this process is in a call that took a permit and would give it back"
     return WaitEdge((NoReleaser(why, (key[0],), Absent.PERMIT_LOST),), words=words, evidence=why)
-
-
-def _is_at_rest(job: JobState, key: ThreadKey) -> bool:
-    """It is in no task, at whose end a permit may be given back, and waits as the threads of a server do that has no request."""
-    stack, kind = job.stacks.get(key), job.wait_state(key).kind
-    in_task = context(stack) is not None or bool(job.shape(key).runs)
-    return not in_task and (kind in _AT_REST or (kind is Wait.SLEEP and key[0] == key[1]))
-
-
-_AT_REST = frozenset({Wait.POLL, Wait.CONDITION, Wait.FUTEX, Wait.JOIN_THREAD, Wait.EVENT_LOOP, Wait.SIGNAL})
 
 
 def _is_beside_server_in_c(job: JobState, key: ThreadKey) -> bool:

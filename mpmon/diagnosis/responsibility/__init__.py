@@ -28,7 +28,6 @@ from mpmon.diagnosis.responsibility.passed_round import (
     whose_end_is_awaited,
 )  # fmt: skip
 from mpmon.diagnosis.responsibility.servers import (
-    clients_at_fault,
     exchanging,
     hub,
     left_connection,
@@ -40,7 +39,6 @@ from mpmon.diagnosis.responsibility.servers import (
 from mpmon.diagnosis.responsibility.streams import keepers_of_ends, makers_of_room, starters, unanswered_prompt
 from mpmon.diagnosis.responsibility.tasks import (
     awaited_tasks,
-    idle_threads,
     joining_threads,
     stuck_inside,
     unfinished_tasks,
@@ -152,11 +150,6 @@ def _ended_without_trace(stuck: StuckSet) -> Blame | None:
     return () if stuck.nobody and stuck.nobody.reason in without else None
 
 
-def _idle_at_exit(stuck: StuckSet) -> Blame | None:
-    """Threads that a process waits for at its end, and that nobody gives work any more."""
-    return idle_threads(stuck) or None
-
-
 def _end_of_chain(stuck: StuckSet) -> Blame | None:
     """Whoever is at the end of a chain that ends."""
     return None if stuck.is_mutual else stuck.at_end
@@ -189,14 +182,14 @@ def _first_or_all(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 OF_THE_END: tuple[Callable[[StuckSet], Blame | None], ...] = (
     _gone, _odd_in_meeting, _lost_holder, _named_by_the_wait, _nobody_of_the_job, _server_of_left_connection, _keeper_of_loop,
-    _starving_others, _in_handler, _asking, _crashed_beside, _dropping, _ended_without_trace, _idle_at_exit, _end_of_chain,
+    _starving_others, _in_handler, _asking, _crashed_beside, _dropping, _ended_without_trace, _end_of_chain,
     _odd_ranks, _lost_producers, _waits_for_itself,
 )  # fmt: skip
 """Ways in which the end of a chain, or what one wait alone shows, tells who is responsible; `None` where one does not apply,
 empty where it applies and no process of the job is to blame."""
 
 OF_EACH_OTHER: tuple[Callable[[StuckSet], Sequence[ThreadKey]], ...] = (
-    keepers_of_ends, not_accepting, clients_at_fault, owing_answers, exchanging, takers, owing_items, keepers_of_permits,
+    keepers_of_ends, not_accepting, owing_answers, exchanging, takers, owing_items, keepers_of_permits,
     whose_end_is_awaited, absent_party, joining_threads, starters, makers_of_room, holders_of_locks, unfinished_tasks,
     awaited_tasks, stuck_inside,
 )  # fmt: skip

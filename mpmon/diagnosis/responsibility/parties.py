@@ -25,16 +25,12 @@ def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     kinds = OUTCOMES if alike else OUTCOMES | COMES_BY_READING
     if all(key in alike or _waits_for_them_alone(stuck, key, inside, kinds) for key in outside):
         return alike or outside
-    return alike if all(_waits_for(stuck, key, inside) for key in alike) else []
+    return []
 
 
 def _waits_for_them_alone(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey], kinds: frozenset[Wait]) -> bool:
     kind = stuck.wait_state(key).kind
     return kind in ENDS_OF_PROCESSES or (kind in kinds and set(stuck.targets(key)) <= set(inside))
-
-
-def _waits_for(stuck: StuckSet, key: ThreadKey, inside: list[ThreadKey]) -> bool:
-    return not set(inside).isdisjoint(stuck.targets(key))
 
 
 def _resting_siblings(stuck: StuckSet, inside: list[ThreadKey]) -> list[ThreadKey]:

@@ -111,17 +111,6 @@ def _rivals(stuck: StuckSet) -> dict[ThreadKey, set[ThreadKey]]:
     return {key: keys for keys in alike.values() if len(keys) > 1 for key in keys}
 
 
-def clients_at_fault(stuck: StuckSet) -> list[ThreadKey]:
-    """Code of the job that called a library and waits for an answer of its service processes, if these run the library's code
-    alone and wait for the next request: they have none.
-    """
-    among = stuck.among
-    serving = {key: stuck.job.shape(key).serves for key in among}
-    packages = frozenset().union(*serving.values())
-    clients = [key for key in among if not serving[key] and packages & stuck.job.shape(key).asks]
-    return clients if packages and len(clients) + sum(map(bool, serving.values())) == len(among) else []
-
-
 def owing_answers(stuck: StuckSet) -> list[ThreadKey]:
     """Service threads with code of the job that wait for the next request, or tasks of a server that wait for the rest of a
     request, of members that still wait for an answer.

@@ -43,11 +43,7 @@ def kept_ends(stuck: StuckSet) -> dict[ThreadKey, list[ThreadKey]]:
     awaited = {target for edge in edges for target in edge.targets}
     readers = [key for key in stuck.members_in(*COMES_BY_READING, Wait.SOCKET) if key in awaited]
     kept = {key: [(pid, pid) for pid in keepers(stuck.job, key)] for key in readers}
-    return {key: found for key, found in kept.items() if found and all(_keeps(stuck, one, key) for one in found)}
-
-
-def _keeps(stuck: StuckSet, keeper: ThreadKey, reader: ThreadKey) -> bool:
-    return keeper in stuck.closed.members and reader not in stuck.targets(keeper)
+    return {key: found for key, found in kept.items() if found}
 
 
 def keepers_of_ends(stuck: StuckSet) -> list[ThreadKey]:

@@ -74,16 +74,6 @@ def wait_for_request(stuck: StuckSet) -> bool:
     return len(full) > 1 and len({pid for pid, _ in full}) == 1
 
 
-def idle_threads(stuck: StuckSet) -> list[ThreadKey]:
-    """The threads that a process waits for at its end, if they wait for work that nobody gives them any more."""
-    if stuck.root is None or stuck.wait_state().kind is not Wait.EXIT:
-        return []
-    threads = [
-        target for target in stuck.targets(stuck.root) if isinstance(target, tuple) and target[0] == stuck.root[0]
-    ]
-    return [key for key in threads if stuck.wait_state(key).idle]
-
-
 def joining_threads(stuck: StuckSet) -> list[ThreadKey]:
     """The thread that waits for the ends of others of its process, all of which wait for one more party of a barrier, or for
     room in a queue between threads.

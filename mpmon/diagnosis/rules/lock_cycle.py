@@ -33,14 +33,14 @@ _HELD = LOCKS | EXCHANGES | {Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.FILE_MAR
 
 def match(stuck: StuckSet) -> Match | None:
     """A cycle of several processes."""
+    if has_sign(stuck):
+        return None
     if found := _through_manager(stuck) or _holder_waits_for_waiter(stuck):
         return found
     pids = list(dict.fromkeys(key[0] for key in stuck.at_end))
     if stuck.ending is not Ending.CYCLE or len(pids) < 2:
         return None
     if any(_in_line(stuck, key, holder) for key in stuck.at_end for holder in stuck.at_end):
-        return None
-    if has_sign(stuck):
         return None
     has_lock = any(edge.holder_known for key in stuck.at_end if (edge := stuck.graph.node(key).edge))
     if not has_lock and not all(_holds(stuck, key) for key in stuck.at_end):
@@ -195,9 +195,6 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
         holder = next(iter(stuck.targets(waiter)), None)
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or not _needs_lock_of(stuck, waiter, holder):
             continue
-        if waits_for_room(stuck, holder) and not _waits_for_slot(stuck, holder):
-            # It holds the writers' lock: the reader is responsible, not the current writer.
-            continue
         if not _in_line(stuck, waiter, holder):
             return holder, tuple(key for key in stuck.closed.members if _needs_lock_of(stuck, key, holder))
     return None
@@ -225,8 +222,3 @@ def _awaited(stuck: StuckSet, key: ThreadKey) -> set[Target]:
             found.add(behind[0])
             ahead.append(behind[0])
     return found
-
-
-def _waits_for_slot(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits for room in a bounded queue, before any lock of the queue is taken (multiprocessing/queues.py, `put`)."""
-    return any(item.kind == "semaphore" for item in stuck.job.waits_on(key))

@@ -277,13 +277,6 @@ def _for_person(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     return WaitState(Wait.SERVICE, "somebody to type", found.frame) if asks else None
 
 
-def _for_lost_lock(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
-    """What ends a pool waits for the lock with which its workers take tasks, and none of them has it."""
-    uses = [index.uses.get(item.id, []) for item in index.waits_on(key) if item.kind == "semaphore"]
-    lost = any(rows and all(row.count == 0 for row in rows) for rows in uses)
-    return WaitState(Wait.LOCK, "the lock of its pool's queue", found.frame) if lost else None
-
-
 def _for_next_request(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     return WaitState(Wait.SOCKET, "the next request", found.frame) if index.is_read_from(key) else None
 
@@ -358,7 +351,6 @@ _REFINED: tuple[tuple[frozenset[Wait], Refine], ...] = (
     (_of(Wait.SLEEP), _for_file_lock),
     (_of(Wait.DEBUGGER), _for_typist),
     (_of(Wait.DEBUGGER), _for_person),
-    (_of(Wait.JOIN_PROCESS), _for_lost_lock),
     (_of(Wait.SERVICE), _for_next_request),
     (_of(Wait.THREAD_QUEUE), _for_library),
     (frozenset(Wait), _for_signal),

@@ -51,7 +51,7 @@ def stalls(stuck: StuckSet) -> tuple[Stall, ...]:
     """The byte-losing connections that a stuck set waits for, the longest silent one first."""
     job = stuck.job
     lost = job.memory.same("lost", _resending, job.snapshot.objects)
-    if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL) or _waits_for_lock(stuck):
+    if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL):
         return ()
     found = [stall for item in lost if _is_silent(job, item) and (stall := _stall(stuck, item))]
     return tuple(sorted(found, key=lambda row: row.near.acknowledged_at or 0.0))
@@ -63,12 +63,6 @@ def _resending(objects: tuple[KernelObject, ...]) -> tuple[KernelObject, ...]:
 
 def _is_silent(job: JobState, item: KernelObject) -> bool:
     return item.acknowledged_at is None or job.now - item.acknowledged_at >= SILENT_S
-
-
-def _waits_for_lock(stuck: StuckSet) -> bool:
-    """The cycle contains a held lock, so no arriving data can resolve it."""
-    needs = (stuck.graph.node(key).edge for key in stuck.at_end)
-    return stuck.ending is Ending.CYCLE and any(edge and edge.holder_known for edge in needs)
 
 
 def _stall(stuck: StuckSet, item: KernelObject) -> Stall | None:

@@ -6,15 +6,15 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import patience_s, pause_s
-from mpmon.diagnosis.roles import HELPERS, WORKERS, is_python
+from mpmon.diagnosis.progress.pauses import patience_s
+from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.stacks.shapes import entered
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import stands_since
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
-from mpmon.diagnosis.verdict.requests import reads_input, serves, stands_by
+from mpmon.diagnosis.verdict.requests import serves, stands_by
 
 _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 """Waits of threads that started other threads or processes and have nothing more to do."""
@@ -22,24 +22,12 @@ _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 
 def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
     """The goal legitimately waits for an external event that may never come."""
-    rests = _only_sleeps(job, graph, closed) or _only_watches_flag(job, closed)
     return (
-        rests
+        _only_sleeps(job, graph, closed)
         or _only_serves(job, graph, closed)
         or _only_prompts(job, graph, closed)
         or _only_streams(job, graph, closed)
     )
-
-
-def _only_watches_flag(job: JobState, closed: Closed) -> bool:
-    """All members wait in the same pipe, each with a time limit: none of them sends the others anything through it, so it is
-    a flag that would end them, and they look for work between.
-    """
-    waits = [(job.wait_state(key).kind, pause_s(job.blocked.get(key))) for key in closed.members]
-    if len(waits) < 2 or any(kind is not Wait.POLL or pause is None for kind, pause in waits):
-        return False
-    pipes = {item.id for key in closed.members for item in job.waits_on(key)}
-    return len(pipes) == 1 and all(isinstance(root, tuple) for root in closed.root_blockers)
 
 
 def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
@@ -96,7 +84,7 @@ def _serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
-    if any(job.was_asked_to_end(key) for key in closed.members) or _asks_amid_work(job, closed):
+    if any(job.was_asked_to_end(key) for key in closed.members):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
@@ -119,9 +107,3 @@ def _only_streams(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 def _runs(job: JobState, key: ThreadKey, file: str | None) -> bool:
     return any(frame.file == file for frame in job.stacks[key].frames)
-
-
-def _asks_amid_work(job: JobState, closed: Closed) -> bool:
-    """A program that the goal runs reads the job's input in the middle of work: the goal has workers, which get nothing."""
-    reads = any(key != closed.goal and reads_input(job, key) for key in closed.members)
-    return reads and any(job.role(pid).kind in WORKERS for pid in job.clients.get(closed.goal[0], ()))

@@ -11,7 +11,6 @@ from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.links import stalls
 from mpmon.diagnosis.stuck.stuck_set import StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
-    COMPUTES_SHARE,
     FROM_START_S,
     LOOKS_SPAN_S,
     MIN_WATCH_S,
@@ -124,13 +123,13 @@ def has_only_stood(
     and what it does.
     """
     for stuck in stuck_sets:
-        if _from_the_beginning(job, stuck.stood_s) and not _computes(job, graph, stuck.goal):
+        if _from_the_beginning(job, stuck.stood_s):
             return job.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
     for goal in goals:
         rested_s = (
             0.0 if graph.node(goal).status is Status.IDLE or is_server(job, goal) else _rested_s(job, graph, goal)
         )
-        if _from_the_beginning(job, rested_s) and rested_s < PATIENCE_S and not _computes(job, graph, goal):
+        if _from_the_beginning(job, rested_s) and rested_s < PATIENCE_S:
             return job.now - rested_s, f"{job.role(goal[0]).name} is {doing(job, goal)}"
     return None
 
@@ -138,12 +137,6 @@ def has_only_stood(
 def _rested_s(job: JobState, graph: Graph, goal: ThreadKey) -> float:
     """For how long neither a thread nor any thread it waits for has run, seconds."""
     return min(job.now - past.ran_at if (past := job.thread_history(key)) else 0.0 for key in graph.reached(goal))
-
-
-def _computes(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
-    """A process the goal depends on uses a CPU, perhaps in native threads."""
-    lives = (job.history.life(job.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
-    return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
 
 
 def _from_the_beginning(job: JobState, stood_s: float) -> bool:
