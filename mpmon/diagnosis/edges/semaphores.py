@@ -186,7 +186,7 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         )
         users = [pid for pid in users if not _only_sends(job, pid)] or users
     elif kind is Wait.LOCK and uses:
-        return _permits(job, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
+        return _permits(job, key, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
     # Only a thread that takes items makes room in a queue, and no feeder thread of a queue sets an event.
     of_user = kind in (Wait.QUEUE_PUT, Wait.PROCESS_EVENT)
     hands = {pid: (pid, pid) if of_user else acting_thread(job, pid) for pid in users if pid != key[0]}
@@ -278,13 +278,16 @@ def _taker(job: JobState, pid: int, item: KernelObject) -> ThreadKey | None:
 
 
 def _permits(
-    job: JobState, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
-) -> WaitEdge:
+    job: JobState, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...],
+    busy: tuple[ThreadKey, ...],
+) -> WaitEdge:  # fmt: skip
     """A semaphore of several permits, or one that any process may release: the processes that released more than they took,
     else the holders of permits and all working threads.
     """
     givers = [use for use in uses if use.count < 0]
-    owners = tuple(job.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
+    takers = tuple(job.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
+    # Who waits for one more permit cannot give back the one that it has.
+    owners = tuple(owner for owner in takers if owner != key) or takers
     if givers:
         return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that other processes release")
     if not owners and busy:
@@ -302,7 +305,10 @@ def _permits(
     )
     targets = tuple(dict.fromkeys((*owners, *busy)))
     return WaitEdge(
-        targets, holder_known=not busy, words=f"a semaphore whose permits were taken by {names}", evidence=evidence
+        targets,
+        holder_known=not busy,
+        words=f"a semaphore whose permits were taken by {names}",
+        evidence=evidence,
     )
 
 

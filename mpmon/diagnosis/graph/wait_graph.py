@@ -230,7 +230,7 @@ class Graph:
             end.status != 0
             or not others
             or not all(edge.of_sign for edge in signs)
-            or not all(edge.exact for edge in others)
+            or not all(edge.exact or edge.holder_known for edge in others)
         )
 
     def _waiting(self, core: list[ThreadKey]) -> list[Target]:

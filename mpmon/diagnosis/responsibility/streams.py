@@ -62,7 +62,8 @@ def _are_ancestors(stuck: StuckSet, targets: Sequence[Target], pid: int) -> bool
 def _reads_output(stuck: StuckSet, key: Target, of: ThreadKey) -> bool:
     if not isinstance(key, tuple):
         return False
-    reads = (item.id for item in stuck.job.waits_on(key))
+    # Who has a terminal's other end reads what is written to the terminal.
+    reads = (name for item in stuck.job.waits_on(key) for name in (item.id, item.peer) if name)
     return any(row.pid == of[0] and row.fd == 1 for name in reads for row in stuck.job.holders.get(name, ()))
 
 
