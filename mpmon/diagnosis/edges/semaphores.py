@@ -186,7 +186,7 @@ def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int]
         )
         users = [pid for pid in users if not _only_sends(job, pid)] or users
     elif kind is Wait.LOCK and uses:
-        return _permits(job, key, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
+        return _permits(job, key, item, uses, _busy(job, item, [key[0], *users]))
     # Only a thread that takes items makes room in a queue, and no feeder thread of a queue sets an event.
     of_user = kind in (Wait.QUEUE_PUT, Wait.PROCESS_EVENT)
     hands = {pid: (pid, pid) if of_user else acting_thread(job, pid) for pid in users if pid != key[0]}
@@ -278,9 +278,8 @@ def _taker(job: JobState, pid: int, item: KernelObject) -> ThreadKey | None:
 
 
 def _permits(
-    job: JobState, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...],
-    busy: tuple[ThreadKey, ...],
-) -> WaitEdge:  # fmt: skip
+    job: JobState, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
+) -> WaitEdge:
     """A semaphore of several permits, or one that any process may release: the processes that released more than they took,
     else the holders of permits and all working threads.
     """
@@ -293,6 +292,7 @@ def _permits(
     if not owners and busy:
         return WaitEdge(busy, words="a semaphore that other processes release", evidence=f"{item.id} has value 0")
     if not owners:
+        dead = tuple(gone.pid for gone in lost_relatives(job, key[0], certain=False))
         why = f"no living process holds a permit of {item.id}, and none that uses it is making progress"
         return WaitEdge(
             (NoReleaser(why, dead, Absent.HOLDER_ENDED),),
