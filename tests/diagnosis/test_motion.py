@@ -222,22 +222,6 @@ def test_one_that_waits_anew_long_before_its_deadline_was_woken() -> None:
     assert of(*((at, loop(20, at=at), waits(at + 0.5)) for at in range(8))) is Motion.POLLING
 
 
-def test_one_that_was_blocked_in_something_else_between_two_waits_in_vain_moves() -> None:
-    """As one that reports to a server every ten seconds, until an event is set."""
-
-    def rounds(runs: int, *, limit: float = 10.0, syscall: str = "futex", place: str = "job.py:5 report") -> Motion:
-        rows = [blocked(syscall, ran_at=START + limit * n, wakes_at=START + limit * (n + 1)) for n in range(9)]
-        looks = ((limit * n + 0.5, stack("main", place, at=limit * n), row) for n, row in enumerate(rows))
-        return of(*looks, slices=tuple(runs * n for n in range(9)))
-
-    assert rounds(2) is Motion.PROGRESSING
-    assert rounds(1) is Motion.POLLING
-    # A loop that sleeps may only ask somebody for the same again, and a library's wait may cost it more.
-    assert rounds(2, syscall="clock_nanosleep") is Motion.POLLING
-    assert rounds(2, place="torch/utils/data/dataloader.py:1275 _try_get_data") is Motion.POLLING
-    assert rounds(2, limit=0.9) is Motion.POLLING
-
-
 def later(found: ThreadHistory, *, ran_s: float, slices: int) -> ThreadHistory:
     """The same some time after its last look, having run so much since."""
     last = found.samples[-1]

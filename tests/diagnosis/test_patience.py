@@ -109,3 +109,17 @@ def test_ends_that_come_all_the_time_bring_nothing() -> None:
         return snapshot(*rows, process(STARTS, parent=ROOT, exe="/bin/sh"), *ends, at=float(second))
 
     assert diagnosed(list(map(looks, range(40)))).verdict is Verdict.HUNG
+
+
+@pytest.mark.parametrize(("pause_s", "hangs"), [(0.5, True), (2.0, False), (9.0, False), (30.0, False)])
+def test_one_that_looks_every_few_seconds_has_something_to_do_then(pause_s: float, *, hangs: bool) -> None:
+    """Main waits in rounds for an event that nobody sets: `while not stop.wait(9): report()`."""
+
+    def waits(second: int) -> Snapshot:
+        rounds = int(second / pause_s)
+        began = START + rounds * pause_s
+        event = stack("main", "lib/threading.py:331 Condition.wait", "lib/threading.py:629 Event.wait", "job.py:9 main")
+        row = blocked("futex", "futex:4100:0x70", ran_at=began, wakes_at=began + pause_s)
+        return snapshot(process(), thread(slices=rounds), event, row, at=float(second))
+
+    assert (diagnosed([*map(waits, range(20))]).verdict is Verdict.HUNG) == hangs

@@ -14,7 +14,7 @@ from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BY_CLOCK_S, NEXT_ROUND_S, POLLS_SHARE, RETRY_S, SOON_S
+from mpmon.diagnosis.thresholds import ASKS_AGAIN_S, BY_CLOCK_S, NEXT_ROUND_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.model import CLOCK, CLOCKS, Blocked
 
 
@@ -48,6 +48,16 @@ def gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     if wakes is None or not _is_near(job, wakes):
         return False
     return wakes - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
+
+
+def looks_again(job: JobState, key: ThreadKey) -> bool:
+    """User code gave its wait a time limit that is too long for polling, and too short for a standstill: it has something to do
+    when the time is over, as in `while not stop.wait(10): report()`. Of an event loop its tasks tell.
+    """
+    pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
+    if pause is None or not ASKS_AGAIN_S < pause < SOON_S or job.wait_state(key).kind in (Wait.SLEEP, Wait.EVENT_LOOP):
+        return False
+    return stack is not None and called_by_user(stack)
 
 
 def asks_soon_again(job: JobState, key: ThreadKey) -> bool:

@@ -17,10 +17,9 @@ from itertools import pairwise
 
 from mpmon.diagnosis.progress.loop_progress import backtracks, has_news, round_since, stays_in_native
 from mpmon.diagnosis.progress.news import brings_news
-from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.stacks.frames import called_by_user, inner_machinery, is_user
+from mpmon.diagnosis.stacks.frames import inner_machinery, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
-from mpmon.diagnosis.stacks.waits import COMMAND_LINE, SLEEP_CALLS, context
+from mpmon.diagnosis.stacks.waits import COMMAND_LINE, context
 from mpmon.diagnosis.state.history import Sample, ThreadHistory
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
@@ -284,39 +283,13 @@ def _woken(before: Sample, after: Sample) -> bool:
         return False
     if ends_at is not None:
         # Woken before its deadline; a thread back in the same wait would have the same deadline.
-        early = ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
-        return early or _waited_elsewhere(before.blocked, after, ran)
+        return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
     if after.blocked.wakes_at is not None:
         return False
     limit = after.blocked.timeout_s
     if limit is None:
         return before.blocked.timeout_s is None
-    return ran > _most_runs(after.at - before.at, limit) or _waited_elsewhere(before.blocked, after, ran)
-
-
-def since_elsewhere(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """The samples since the thread was last blocked in something else between two waits that ended in vain."""
-    for at in range(len(samples) - 1, 0, -1):
-        before, after = samples[at - 1], samples[at]
-        if (
-            before.blocked
-            and not before.on_cpu
-            and _waited_elsewhere(before.blocked, after, after.slices - before.slices)
-        ):
-            return samples[at:]
-    return samples
-
-
-def _waited_elsewhere(before: Blocked, after: Sample, ran: int) -> bool:
-    """User code waited in vain for so long that it has something to do then, and ran more often than renewing the wait takes: it
-    was blocked in something else between, such as a request that it sent.
-    """
-    if after.stack is None or not called_by_user(after.stack):
-        return False
-    pause, again = pause_s(before) or 0.0, pause_s(after.blocked) or 0.0
-    if before.syscall in SLEEP_CALLS or before.ran_at is None or min(pause, again) <= ASKS_AGAIN_S:
-        return False
-    return ran > max(after.at - before.ran_at, 0.0) // pause
+    return ran > _most_runs(after.at - before.at, limit)
 
 
 def _are_elsewhere(before: Sample, after: Sample) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.thresholds import PATIENCE_S, RETRY_S
 from mpmon.model import Blocked
 
 
@@ -14,9 +13,3 @@ def pause_s(blocked: Blocked | None) -> float | None:
         return blocked.timeout_s
     known = blocked.wakes_at is not None and blocked.ran_at is not None
     return blocked.wakes_at - blocked.ran_at if known and blocked.wakes_at and blocked.ran_at else None
-
-
-def patience_s(blocked: Blocked | None) -> float:
-    """Seconds that a wait must last before it is called stuck: longer than it lasts by itself, if its limit is that of a loop."""
-    pause = pause_s(blocked) or 0.0
-    return max(PATIENCE_S, pause) if pause <= RETRY_S else PATIENCE_S

@@ -19,7 +19,6 @@ from mpmon.diagnosis.progress.motion import (
     same_poll_since,
     same_since,
     share,
-    since_elsewhere,
     till_now,
 )
 from mpmon.diagnosis.progress.state_change import (
@@ -77,15 +76,14 @@ class ThreadMotions(ThreadWaits):
         if key[0] in self.foreign:
             return self._polls_again_since(key, past)
         since = None
-        samples = self.memory.same(("elsewhere", key), since_elsewhere, past.samples)
         if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
-            since = self.memory.same(("asks", key), same_answer_since, samples)
+            since = self.memory.same(("asks", key), same_answer_since, past.samples)
         if since is not None or share(past.samples) > POLLS_SHARE:
             return since
         if kind is Wait.POLL and key[0] != key[1] and self.shape(key).serves and self.accepts_in_c(key):
-            return self.memory.same(("renews", key), renewed_since, samples)
+            return self.memory.same(("renews", key), renewed_since, past.samples)
         if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
-            return self.memory.same(("got nothing", key), got_nothing_since, samples)
+            return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
 
     def _polls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:

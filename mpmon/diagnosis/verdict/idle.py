@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.leaves import looks_again
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS, is_python
-from mpmon.diagnosis.stacks.frames import called_by_user
 from mpmon.diagnosis.stacks.shapes import entered
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import stands_since
-from mpmon.diagnosis.thresholds import PATIENCE_S, SOON_S
+from mpmon.diagnosis.thresholds import PATIENCE_S
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
 from mpmon.diagnosis.verdict.requests import serves, stands_by
 
@@ -78,10 +77,7 @@ def _beside(job: JobState, graph: Graph, closed: Closed) -> list[Closed]:
 
 
 def _stands(job: JobState, key: ThreadKey) -> bool:
-    """It has waited for long, and not in a loop of its own that looks every few seconds whether there is something to do."""
-    pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
-    rounds = pause is not None and pause < SOON_S and stack is not None and called_by_user(stack)
-    return not rounds and job.now - stands_since(job, key) >= PATIENCE_S
+    return not looks_again(job, key) and job.now - stands_since(job, key) >= PATIENCE_S
 
 
 def _serves(job: JobState, graph: Graph, closed: Closed) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.leaves import looks_again
 from mpmon.diagnosis.graph import Ending, Graph, Status
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import patience_s, pause_s
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.waits import EVENTS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -33,6 +34,8 @@ def is_ripe(stuck: StuckSet) -> bool:
     job = stuck.job
     if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(_patience_s(stuck), _rounds_of_polling_s(stuck)):
         return False
+    if _moves_by_itself(stuck):
+        return False
     # A thread that retries may succeed at its next attempt, if a process that just ended released what it needs.
     polls = stuck.motion() is Motion.POLLING and (stuck.ending is Ending.LEAF or not stuck.closed.exact)
     anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
@@ -48,11 +51,15 @@ def is_ripe(stuck: StuckSet) -> bool:
     return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
 
 
+def _moves_by_itself(stuck: StuckSet) -> bool:
+    """One of those that wait for each other, or of the root blockers, only looks every few seconds."""
+    return any(looks_again(stuck.job, key) for key in (*stuck.closed.core, *stuck.at_end))
+
+
 def _patience_s(stuck: StuckSet) -> float:
     """Seconds that the root blockers must have stood still."""
     vain = stuck.ending is Ending.NOBODY and stuck.motion() is Motion.POLLING
-    limits = max((patience_s(stuck.job.blocked.get(key)) for key in stuck.at_end), default=PATIENCE_S)
-    least = limits if stuck.is_frozen or vain or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
+    least = PATIENCE_S if stuck.is_frozen or vain or _polls_while_others_stand(stuck) else RUNNING_PATIENCE_S
     if _awaits_alarm(stuck):
         return OPEN_PATIENCE_S
     sure = stuck.is_final or stuck.motion() is Motion.BUSY_LOOP
@@ -123,7 +130,7 @@ def has_only_stood(
     and what it does.
     """
     for stuck in stuck_sets:
-        if _from_the_beginning(job, stuck.stood_s):
+        if _from_the_beginning(job, stuck.stood_s) and not _moves_by_itself(stuck):
             return job.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
     for goal in goals:
         rested_s = (
