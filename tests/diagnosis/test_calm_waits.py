@@ -437,12 +437,12 @@ def test_a_library_s_thread_that_looks_after_time_limits_may_act(frames: tuple[s
     ("frames", "verdict"),
     [
         ((f"{PACKAGES}/apscheduler/schedulers/blocking.py:30 BlockingScheduler._main_loop",), Verdict.HEALTHY),
-        (("job.py:12 wait_for_results",), Verdict.HUNG),
+        (("job.py:12 wait_for_results",), Verdict.SLOW),
     ],
     ids=["of-a-library", "of-the-job"],
 )
 def test_a_library_that_waits_until_its_next_job_is_due_may_act(frames: tuple[str, ...], verdict: Verdict) -> None:
-    """Each of its waits takes seven seconds; the job's own code, which waits as long each time, only looks again."""
+    """Each of its waits takes seven seconds; what the job's own code does then is not known either, but it has waited long."""
 
     def rows(second: int) -> Rows:
         began = START + second // 7 * 7
@@ -755,12 +755,11 @@ def test_a_flag_in_a_loop_is_for_a_handler_to_change(*, catches: bool, hangs: bo
 
 @pytest.mark.parametrize(("faults", "hangs"), [(90, False), (0, True)])
 def test_children_that_no_look_has_found_were_there(faults: int, *, hangs: bool) -> None:
-    """A scheduler that starts a short program every four seconds: their page faults are counted where they were waited for."""
+    """A scheduler that starts a short program every second: their page faults are counted where they were waited for."""
 
     def rows(second: int) -> Rows:
-        turn = second // 4
-        waits = blocked("futex", "futex:4100:0x10", ran_at=START + 4 * turn, wakes_at=START + 4 * turn + 4)
-        return process(child_faults=turn * faults), thread(slices=turn + 1), stack("main", *IN_EVENT, at=second), waits
+        waits = blocked("futex", "futex:4100:0x10", ran_at=START + second, wakes_at=START + second + 1)
+        return process(child_faults=second * faults), thread(slices=second), stack("main", *IN_EVENT, at=second), waits
 
     assert (seen(rows, 21).verdict is Verdict.HUNG) is hangs
 

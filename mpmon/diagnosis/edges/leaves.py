@@ -54,10 +54,11 @@ def looks_again(job: JobState, key: ThreadKey) -> bool:
     """User code gave its wait a time limit that is too long for polling, and too short for a standstill: it has something to do
     when the time is over, as in `while not stop.wait(10): report()`. Of an event loop its tasks tell.
     """
-    pause, stack = pause_s(job.blocked.get(key)), job.stacks.get(key)
-    if pause is None or not ASKS_AGAIN_S < pause < SOON_S or job.wait_state(key).kind in (Wait.SLEEP, Wait.EVENT_LOOP):
+    pause, stack, kind = pause_s(job.blocked.get(key)), job.stacks.get(key), job.wait_state(key).kind
+    if pause is None or not ASKS_AGAIN_S < pause < SOON_S or kind in (Wait.SLEEP, Wait.EVENT_LOOP):
         return False
-    return stack is not None and called_by_user(stack)
+    by_user = stack is not None and called_by_user(stack)
+    return by_user and not (kind is Wait.FUTEX and job.is_native(key))
 
 
 def asks_soon_again(job: JobState, key: ThreadKey) -> bool:
