@@ -11,7 +11,7 @@ from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, Wait
+from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, SLEEP_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import ASKS_AGAIN_S, BY_CLOCK_S, NEXT_ROUND_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -54,8 +54,11 @@ def looks_again(job: JobState, key: ThreadKey) -> bool:
     """User code gave its wait a time limit that is too long for polling, and too short for a standstill: it has something to do
     when the time is over, as in `while not stop.wait(10): report()`. Of an event loop its tasks tell.
     """
-    pause, stack, kind = pause_s(job.blocked.get(key)), job.stacks.get(key), job.wait_state(key).kind
-    if pause is None or not ASKS_AGAIN_S < pause < SOON_S or kind in (Wait.SLEEP, Wait.EVENT_LOOP):
+    blocked, stack, kind = job.blocked.get(key), job.stacks.get(key), job.wait_state(key).kind
+    pause = pause_s(blocked)
+    if blocked is None or blocked.syscall in SLEEP_CALLS or kind is Wait.EVENT_LOOP:
+        return False
+    if pause is None or not ASKS_AGAIN_S < pause < SOON_S:
         return False
     by_user = stack is not None and called_by_user(stack)
     return by_user and not (kind is Wait.FUTEX and job.is_native(key))

@@ -15,7 +15,7 @@ from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import PROCESS_FILE
 from mpmon.diagnosis.stacks.frames import has
-from mpmon.diagnosis.stacks.waits import Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, SemaphoreUse
@@ -289,10 +289,14 @@ def _permits(
     owners = tuple(owner for owner in takers if owner != key) or takers
     if givers:
         return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that other processes release")
-    if not owners and busy:
-        return WaitEdge(busy, words="a semaphore that other processes release", evidence=f"{item.id} has value 0")
+    dead = tuple(gone.pid for gone in lost_relatives(job, key[0], certain=False))
+    # One that nobody took may be a signal, which another process gives once its own wait is over.
+    others = () if owners or dead else _beside(job, item, [use.pid for use in uses if use.pid != key[0]])
+    if not owners and (givers_to_be := busy or others):
+        return WaitEdge(
+            givers_to_be, words="a semaphore that other processes release", evidence=f"{item.id} has value 0"
+        )
     if not owners:
-        dead = tuple(gone.pid for gone in lost_relatives(job, key[0], certain=False))
         why = f"no living process holds a permit of {item.id}, and none that uses it is making progress"
         return WaitEdge(
             (NoReleaser(why, dead, Absent.HOLDER_ENDED),),
@@ -310,6 +314,15 @@ def _permits(
         words=f"a semaphore whose permits were taken by {names}",
         evidence=evidence,
     )
+
+
+def _beside(job: JobState, item: KernelObject, pids: list[int]) -> tuple[ThreadKey, ...]:
+    """The threads of these processes that are not idle, and wait neither for the semaphore themselves nor for a process to end,
+    such as the one that waits for the semaphore.
+    """
+    threads = [key for pid in dict.fromkeys(pids) for key in job.working_threads(pid)]
+    free = (key for key in threads if job.wait_state(key).kind not in ENDS_OF_PROCESSES)
+    return tuple(key for key in free if not ((row := job.blocked.get(key)) and item.id in row.waits_on))
 
 
 def queue_item(job: JobState, key: ThreadKey) -> WaitEdge | None:
