@@ -215,20 +215,6 @@ def test_what_has_not_run_is_not_read_again(standing: Job, monkeypatch: pytest.M
     ]
 
 
-def test_nothing_is_kept_open_of_processes_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a job that starts one process after the other, in one that watches it for days."""
-    monkeypatch.setattr(reader_module, "FEW_READERS", 1)
-    monkeypatch.setattr(reader_module, "_READERS", reader_module._Readers())
-    proc, calls = Proc(), list[str]()
-    for _ in range(5):
-        job = Job(sys.executable, "standing.py")
-        until(lambda pid=job.pid: len(read_stacks(proc, pid, 1.0).stacks) > len(MARKS))
-        calls.append(proc.path(job.pid, "task", job.pid, "syscall"))
-        job.close()
-    assert sum(proc.kept(call) is not None for call in calls) <= 2
-    proc.close()
-
-
 def test_only_the_thread_that_ran_is_read_again(standing: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = StackReader(Proc(), standing.pid)
     until(lambda: all(row.exact for row in reader.read(1.0).stacks) and bool(reader._clock))

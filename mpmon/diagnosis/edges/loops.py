@@ -6,17 +6,20 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.messages import has_mail
 from mpmon.diagnosis.edges.other_ends import other_ends
-from mpmon.diagnosis.edges.servants import busy_threads
+from mpmon.diagnosis.edges.servants import busy_threads, executor_threads
 from mpmon.diagnosis.edges.serving import accepts
 from mpmon.diagnosis.event_loops import EventLoops
-from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.loops import (
     BODY,
     CONNECTIONS,
+    ENDS_OF_TASKS,
+    EXECUTOR,
     READY,
     ROOM,
     STREAM,
+    THREAD,
     does,
     place_of,
 )
@@ -32,6 +35,8 @@ MOST_TOLD = 4
 
 def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The targets of a loop with only stuck tasks: itself, or other processes; `None` for any other loop."""
+    if edge := _executor(job, key):
+        return edge
     tasks = job.of(EventLoops).stuck(key)
     if not tasks:
         return _held_up(job, key)
@@ -83,6 +88,18 @@ def _held_up(job: JobState, key: ThreadKey) -> WaitEdge | None:
     )
 
 
+def _executor(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """Once its main task is done, `asyncio.run` waits for the threads of the loop's executor, whatever they do."""
+    if not any(row.waits == EXECUTOR for row in job.of(EventLoops).tasks.get(key, ())):
+        return None
+    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
+    own = [other for other in threads if job.thread_name(other).startswith(DEFAULT)] or threads
+    if not own:
+        return None
+    names = several([job.thread_name(other) for other in own])
+    return WaitEdge(tuple(own), every=True, words=f"the end of {names}, thread{'s' * (len(own) > 1)} of its executor")
+
+
 DEFAULT = "asyncio_"
 """Begins the names of the threads of a loop's default executor (asyncio/base_events.py)."""
 
@@ -107,6 +124,8 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """
     if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
         return None
+    if edge := _threads_of_tasks(job, key):
+        return edge
     others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
     threads = [other for other in others if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
@@ -150,6 +169,22 @@ def _hears_only_itself(job: JobState, key: ThreadKey) -> bool:
     blocked, pid = job.blocked.get(key), key[0]
     alone = blocked is not None and blocked.timeout_s is None and len(blocked.waits_on) == 1
     return alone and not job.processes[pid].catches_term and not job.natives_at_work(pid)
+
+
+def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
+    executor.
+    """
+    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ())}
+    if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
+        # The result may be that of a process of a pool.
+        return None
+    threads = [other for other in executor_threads(job, key) if not job.wait_state(other).idle]
+    if THREAD not in kinds or not kinds <= {THREAD, *ENDS_OF_TASKS} or not threads:
+        return None
+    names = several([job.thread_name(other) for other in threads])
+    words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"
+    return WaitEdge(tuple(threads), basis=Basis.MEMORY, words=words)
 
 
 _OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})

@@ -13,7 +13,7 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BEAT_SHARE, RETRY_S
+from mpmon.diagnosis.thresholds import ASKS_AGAIN_S, BEAT_SHARE, RETRY_S
 
 _PAUSES = frozenset({Wait.SLEEP, Wait.CONDITION, Wait.PROCESS_EVENT, Wait.POLL, Wait.EVENT_LOOP})
 """Kinds of wait that such a loop renews, each with a time limit."""
@@ -24,7 +24,7 @@ def only_ticks(job: JobState, key: ThreadKey) -> bool:
     if job.wait_state(key).kind not in _PAUSES or not (job.motion(key) is Motion.POLLING or _beats(job, key)):
         return False
     pause = pause_s(job.blocked.get(key))
-    return pause is not None and pause <= RETRY_S and signs_of_life(job, key, but_messages=True) is None
+    return pause is not None and pause <= ASKS_AGAIN_S and signs_of_life(job, key, but_messages=True) is None
 
 
 def _beats(job: JobState, key: ThreadKey) -> bool:

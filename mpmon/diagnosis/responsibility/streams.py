@@ -34,8 +34,8 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
 
 
 def kept_ends(stuck: StuckSet) -> dict[ThreadKey, list[ThreadKey]]:
-    """Members that read from a pipe or connection until its end, since others wait for them to end, each with the members that
-    keep its other end open and do not use it, and which do not wait for that reader.
+    """Members that read from a pipe or connection until its end, since others wait for them to end, each with those that keep its
+    other end open and do not use it.
     """
     if not stuck.is_mutual:
         return {}
@@ -47,7 +47,7 @@ def kept_ends(stuck: StuckSet) -> dict[ThreadKey, list[ThreadKey]]:
 
 
 def keepers_of_ends(stuck: StuckSet) -> list[ThreadKey]:
-    """The members that keep open what others read until its end."""
+    """Those that keep open what members read until its end."""
     return list(dict.fromkeys(keeper for found in kept_ends(stuck).values() for keeper in found))
 
 

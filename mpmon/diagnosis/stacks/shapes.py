@@ -9,7 +9,6 @@ heartbeats and polls of the library's own threads do not advance it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 
 import msgspec
 
@@ -79,26 +78,12 @@ def caller(stack: Stack | None) -> str | None:
 def asks_own_library(stack: Stack) -> bool:
     """A library's task asks that library for something: the variables inside are the library's own, such as its attempts."""
     frames = reversed(list(own_frames(stack)))
-    if not _begins_in_library(frames):
+    outermost = next((frame for frame in frames if not is_machinery(frame.file)), None)
+    if outermost is None or is_user(outermost.file):
         # Most programs begin with code of their own, which no library has called.
         return False
     found = shape(stack)
     return bool(found.asks & found.runs)
-
-
-def is_called_by_program(stack: Stack | None) -> bool:
-    """A library's own program has called a function of the user's, as a worker calls a task; not the user's script, which a
-    profiler runs as a whole.
-    """
-    frames = list(reversed(list(own_frames(stack)))) if stack else []
-    users = next((frame for frame in frames if is_user(frame.file)), None)
-    return users is not None and users.function != "<module>" and _begins_in_library(frames)
-
-
-def _begins_in_library(frames: Iterable[Frame]) -> bool:
-    """The outermost frames come first."""
-    outermost = next((frame for frame in frames if not is_machinery(frame.file)), None)
-    return outermost is not None and not is_user(outermost.file)
 
 
 def package(file: str) -> str | None:

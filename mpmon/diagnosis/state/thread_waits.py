@@ -7,6 +7,7 @@ what others hold, serve or type. `_REFINED` is a table of these questions; the f
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.stacks.shapes import Shape, is_called_by_program, shape
+from mpmon.diagnosis.stacks.shapes import Shape, shape
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
@@ -72,6 +73,19 @@ class ThreadWaits(SnapshotIndex):
         """Whose code a thread is in."""
         stack = self.stacks.get(key)
         return self.memory.same(("shape", key), shape, stack) if stack else Shape()
+
+    def is_asked_for(self, key: ThreadKey) -> bool:
+        """The thread runs a task of a library that code of another process is in."""
+        return any(self._askers.get(name, set[int]()) - {key[0]} for name in self.shape(key).runs)
+
+    @cached_property
+    def _askers(self) -> dict[str, set[int]]:
+        """The processes whose code has called a library, by its package."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for key in self.stacks:
+            for name in self.shape(key).asks:
+                found[name].add(key[0])
+        return found
 
     def is_native(self, key: ThreadKey) -> bool:
         """The thread's own code waits in a futex that is not a Python lock: its C frames say so, or the interpreter's locks
@@ -220,6 +234,13 @@ def _own_threads_words(index: ThreadWaits, key: ThreadKey) -> str:
     return fact.wait.waits_for if fact and fact.wait and fact.is_surely(Sort.TEAM, Sort.SEMAPHORE) else ""
 
 
+def _for_lost_lock(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
+    """What ends a pool waits for the lock with which its workers take tasks, and none of them has it."""
+    uses = [index.uses.get(item.id, []) for item in index.waits_on(key) if item.kind == "semaphore"]
+    lost = any(rows and all(row.count == 0 for row in rows) for rows in uses)
+    return WaitState(Wait.LOCK, "the lock of its pool's queue", found.frame) if lost else None
+
+
 def _for_work(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     """A rank's main thread is in torch's `Work.wait()`: its C frames say so, or it is in a native wait that is not a
     Python lock.
@@ -301,15 +322,16 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
         or ((own or blocked.has_limit) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))
     )
-    others = len(index.threads(key[0])) > 1 or bool(index.helpmates(key[0]))
+    # In a job of a single thread there is nobody for whom it could wait instead.
+    others = len(index.threads(key[0])) > 1 or bool(index.helpmates(key[0])) or len(index.processes) == 1
     return WaitState(Wait.SIGNAL, "a signal", found.frame) if stays and others else None
 
 
 def _asks_to_be_told(index: ThreadWaits, key: ThreadKey, found: WaitState) -> bool:
-    """The thread waits for an event of its own program, or in a loop that tests a plain flag, such as `while running`; a task
-    that a library's program runs waits for others.
+    """The thread waits for an event of its own program, or in a loop that tests a plain flag, such as `while running`; not in a
+    task of a library that another process asks for something.
     """
-    if is_called_by_program(index.stacks.get(key)):
+    if index.is_asked_for(key):
         return False
     if row := polled(index.stacks.get(key)):
         return row.kind is Wait.CONDITION
@@ -351,6 +373,7 @@ _REFINED: tuple[tuple[frozenset[Wait], Refine], ...] = (
     (_of(Wait.SLEEP), _for_file_lock),
     (_of(Wait.DEBUGGER), _for_typist),
     (_of(Wait.DEBUGGER), _for_person),
+    (_of(Wait.JOIN_PROCESS), _for_lost_lock),
     (_of(Wait.SERVICE), _for_next_request),
     (_of(Wait.THREAD_QUEUE), _for_library),
     (frozenset(Wait), _for_signal),

@@ -52,8 +52,17 @@ def is_ripe(stuck: StuckSet) -> bool:
 
 
 def _moves_by_itself(stuck: StuckSet) -> bool:
-    """One of those that wait for each other, or of the root blockers, only looks every few seconds."""
-    return any(looks_again(stuck.job, key) for key in (*stuck.closed.core, *stuck.at_end))
+    """In each process of the root blockers, apart from those that wait for others to end, one only looks every few seconds; not
+    while they hold what others wait for, nor if it is known who ended instead.
+    """
+    if stuck.ending is Ending.GONE:
+        return False
+    edges = {key: stuck.graph.node(key).edge for key in stuck.at_end}
+    if any(edge and edge.holder_known for edge in edges.values()):
+        return False
+    acting = [key for key, edge in edges.items() if edge is None or not edge.of_end]
+    looking = {pid for pid, tid in acting if looks_again(stuck.job, (pid, tid))}
+    return bool(acting) and looking.issuperset(pid for pid, _ in acting)
 
 
 def _patience_s(stuck: StuckSet) -> float:

@@ -12,6 +12,7 @@ it gets no row. Nothing is stopped or written.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -40,8 +41,8 @@ RAN_ON = "kept running while it was read"
 
 LOST = "the list of its Python threads cannot be followed"
 
-FEW_READERS = 64
-"""So many readers are kept without asking whether their processes still live."""
+MOST_PROCESSES = 1024
+"""Most processes whose state is kept between readings."""
 
 
 class Reading(msgspec.Struct):
@@ -62,7 +63,6 @@ class StackReader:
     def __init__(self, proc: Proc, pid: int) -> None:
         self._proc = proc
         self._pid = pid
-        self._call_path = proc.path(pid, "task", pid, "syscall")
         self._runtime: Runtime | None = None
         self._numbers = Numbers()
         self._forget()
@@ -139,23 +139,10 @@ class StackReader:
     def _read_place(self) -> CallPlace | None:
         """Where the main thread waits; `None` where that cannot be read."""
         try:
-            return place_of(self._proc.reread(self._call_path))
+            # Not by a descriptor that is kept: this reader does not learn when its process ends.
+            return place_of(self._proc.read(self._pid, "task", self._pid, "syscall"))
         except OSError:
-            # Another process may have got the pid.
-            self.close()
             return None
-
-    def close(self) -> None:
-        """Close what is kept open."""
-        self._proc.forget(self._call_path)
-
-    @property
-    def lives(self) -> bool:
-        """The process has not ended."""
-        try:
-            return bool(self._proc.reread(self._call_path))
-        except OSError:
-            return False
 
     def _ran(self, tids: Tids, clock: int | None, fresh: Collection[int]) -> set[int]:
         """Threads that may have run since their counters were read; those not `fresh` did not run before that."""
@@ -270,31 +257,9 @@ def _again(row: Stack, taken_at: float) -> Stack:
     return msgspec.structs.replace(row, taken_at=taken_at, frames=frames)
 
 
-class _Readers:
-    """The readers of the processes that were read lately."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[Proc, int], StackReader] = {}
-        self._most = FEW_READERS
-
-    def of(self, proc: Proc, pid: int) -> StackReader:
-        """The one of a process, which keeps what it has read."""
-        if (proc, pid) not in self._kept:
-            if len(self._kept) >= self._most:
-                self._drop_ended()
-            self._kept[proc, pid] = StackReader(proc, pid)
-        return self._kept[proc, pid]
-
-    def _drop_ended(self) -> None:
-        """Only once there are twice as many as lived at the last time, so that processes that come and go cost little."""
-        for key, reader in list(self._kept.items()):
-            if not reader.lives:
-                reader.close()
-                del self._kept[key]
-        self._most = max(FEW_READERS, 2 * len(self._kept))
-
-
-_READERS = _Readers()
+@lru_cache(maxsize=MOST_PROCESSES)
+def _reader(proc: Proc, pid: int) -> StackReader:
+    return StackReader(proc, pid)
 
 
 @may_hang
@@ -304,4 +269,4 @@ def read_stacks(proc: Proc, pid: int, taken_at: float) -> Reading:
     Raises:
         OSError: its memory cannot be read.
     """
-    return _READERS.of(proc, pid).read(taken_at)
+    return _reader(proc, pid).read(taken_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from mpmon.diagnosis.graph import Ending
@@ -28,7 +29,7 @@ def point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split
             name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.at_end])
         }
     how = _directions(groups)
-    if how is None:
+    if how is None or waits_elsewhere(stuck, groups):
         return None
     cycle = tuple(key for keys in groups.values() for key in keys)
     mains = [(pid, pid) for pid in stuck.job.ranks]
@@ -36,6 +37,12 @@ def point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split
     if found is None or found[0] not in cycle:
         return Split(how, cycle, groups, others=cycle)
     return Split(how, found[:1], groups, found[1], others=cycle)
+
+
+def waits_elsewhere(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> bool:
+    """One of them waits for a single rank, which is in no such operation."""
+    those = set(itertools.chain(*groups.values()))
+    return any(len(stuck.targets(key)) == 1 and not those.issuperset(stuck.targets(key)) for key in those)
 
 
 def _directions(groups: dict[str, list[ThreadKey]]) -> Differs | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.libraries.torch import BACKWARD
+from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.collectives.arguments import astray, differing, with_another_name, with_another_root
 from mpmon.diagnosis.stuck.collectives.differences import Differs, Numbered, Split, numbered, operations
 from mpmon.diagnosis.stuck.collectives.odd_ones import odd_ones_out
-from mpmon.diagnosis.stuck.collectives.point_to_point import meets_nobody, point_to_point
+from mpmon.diagnosis.stuck.collectives.point_to_point import meets_nobody, point_to_point, waits_elsewhere
 from mpmon.diagnosis.stuck.stuck_set import StuckSet
 from mpmon.diagnosis.suspects import stands_at
 
@@ -68,6 +69,8 @@ def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     numbers = numbered(stuck)
+    if set(groups) <= POINT_TO_POINT and not numbers.evidence and waits_elsewhere(stuck, groups):
+        return None
     if len(groups) == 1:
         return _same_name(stuck, groups, numbers)
     odd, why = (numbers.odd, "") if numbers.odd else odd_ones_out(stuck, groups)
