@@ -28,6 +28,8 @@ NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 MOST_STEPS = 2
 """Circles of more processes are told in the sentence without what each of them waits for."""
 
+_LOCK = "a lock"
+
 _HELD = LOCKS | EXCHANGES | {Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.FILE_MARK}
 
 
@@ -58,9 +60,10 @@ def match(stuck: StuckSet) -> Match | None:
 
 
 def _steps(stuck: StuckSet) -> list[str]:
-    """What each waits for, or what all do if that is the same, at one line; of an event loop only the edge tells more."""
+    """What each waits for, or what all do if that is the same, at one line; of an event loop and a permit the edge tells more."""
     alike = {(stuck.at(key), stuck.wait_state(key).words) for key in stuck.at_end}
-    if len(alike) == 1 and stuck.wait_state(stuck.at_end[0]).kind is not Wait.EVENT_LOOP:
+    first = stuck.at_end[0]
+    if len(alike) == 1 and stuck.wait_state(first).kind is not Wait.EVENT_LOOP and _held_by(stuck, first) == _LOCK:
         ((at, words),) = alike
         return [f"each waits{at} for {words}"]
     if len({pid for pid, _ in stuck.at_end}) > MOST_STEPS:
@@ -165,7 +168,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
 
 def _held_by(stuck: StuckSet, waiter: ThreadKey) -> str:
     uses = [use for item in stuck.job.waits_on(waiter) for use in stuck.job.uses.get(item.id, ())]
-    return "a permit" if any(use.max_value > 1 for use in uses) else "a lock"
+    return "a permit" if any(use.max_value > 1 for use in uses) else _LOCK
 
 
 def _needed(stuck: StuckSet, holder: ThreadKey, needing: str) -> str:
