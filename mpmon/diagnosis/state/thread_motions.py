@@ -113,10 +113,12 @@ class ThreadMotions(ThreadWaits):
         """The thread is the main thread of a rank, or of a process that works for one which is in no collective, and another rank
         is blocked in one.
         """
-        rank = key[0] if key[0] == key[1] else None
-        while rank is not None and rank not in self.ranks:
+        rank, seen = key[0] if key[0] == key[1] else None, set[int]()
+        # In a damaged recording processes may be their own ancestors.
+        while rank is not None and rank not in self.ranks and rank not in seen:
+            seen.add(rank)
             rank = self.role(rank).parent
-        return rank is not None and rank not in self._ranks_at_rest and bool(self._ranks_at_rest)
+        return rank in self.ranks and rank not in self._ranks_at_rest and bool(self._ranks_at_rest)
 
     @cached_property
     def _ranks_at_rest(self) -> frozenset[int]:
