@@ -23,7 +23,12 @@ from tests.shim.running import PROGRAMS
 from tests.shim.test_run import MPMON, Terminal, started, terminal, variables
 
 HEARS = [sys.executable, str(PROGRAMS / "hears.py")]
-PASSED_ON = sorted(signal.valid_signals() - LEFT - {signal.SIGTERM, signal.SIGTSTP})
+IGNORED = {
+    number for number in signal.valid_signals() - IGNORED_BY_PYTHON if signal.getsignal(number) is signal.SIG_IGN
+}  # fmt: skip
+"""As all that is started with nohup ignores SIGHUP, the tests included."""
+
+PASSED_ON = sorted(signal.valid_signals() - LEFT - IGNORED - {signal.SIGTERM, signal.SIGTSTP})
 """SIGTERM ends the job, SIGTSTP stops mpmon too: they are tried alone."""
 
 RING = signal.SIGUSR2
