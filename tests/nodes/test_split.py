@@ -161,9 +161,10 @@ CASES = of_ranks()
 
 
 def test_there_are_jobs_to_deal_out() -> None:
+    """A single deal may leave a job that can be dealt out on one machine."""
     rounds = [list(read_recording(case / "recording.jsonl.gz")) for case in CASES]
-    apart = [each for each in rounds if len(set(Split(each, 4, 7).hosts.values())) > 1]
-    assert len(apart) > len(CASES) / 3
+    apart = [each for each in rounds if any(len(set(Split(each, 4, seed).hosts.values())) > 1 for seed in range(8))]
+    assert len(apart) > len(CASES) / 2
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -215,6 +215,15 @@ def test_what_has_not_run_is_not_read_again(standing: Job, monkeypatch: pytest.M
     ]
 
 
+def test_a_reading_keeps_nothing_open(standing: Job) -> None:
+    """Nobody tells the reader that its process has ended: of a job whose processes come and go it would keep more and more."""
+    proc = Proc()
+    before = len(os.listdir("/proc/self/fd"))
+    until(lambda: all(row.exact for row in read_stacks(proc, standing.pid, 1.0).stacks))
+    assert read_stacks(proc, standing.pid, 2.0).stacks
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_only_the_thread_that_ran_is_read_again(standing: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = StackReader(Proc(), standing.pid)
     until(lambda: all(row.exact for row in reader.read(1.0).stacks) and bool(reader._clock))
