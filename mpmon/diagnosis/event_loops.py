@@ -9,7 +9,7 @@ from functools import cached_property
 
 from mpmon.diagnosis.loops import READY, REQUESTS, SLEEP, held_up, known_as_awaiting, stuck, user_frame
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stacks.waits import Wait, has_no_limit
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, has_no_limit
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import KernelObject, Task
@@ -58,12 +58,18 @@ class EventLoops:
         partners = bool(self.partners(key))
         handlers = self._job.processes[key[0]].catches_term or self._job.may_be_called(key[0])
         # An end that a task awaits goes on in that task.
-        told_of_ends = not children <= {row.child for row in tasks} and self._is_told_of_ends(key)
+        others = (child for child in children - {row.child for row in tasks} if not self._reads_in_vain(child))
+        told_of_ends = any(others) and self._is_told_of_ends(key)
         alone = not (
             (not partners and self._is_connected(key)) or told_of_ends or handlers or self._job.others_at_work(key)
         )
         untimed = not handlers and has_no_limit(self._job.blocked.get(key))
         return stuck(tasks, alone=alone, children=children, partners=partners, untimed=untimed)
+
+    def _reads_in_vain(self, pid: int) -> bool:
+        """The process stands still until it is sent something, so it does not end."""
+        main = (pid, pid)
+        return self._job.wait_state(main).kind in COMES_BY_READING and self._job.motion(main) is Motion.NOT_SCHEDULED
 
     def _is_told_of_ends(self, key: ThreadKey) -> bool:
         """An event loop learns of the ends of children: by a descriptor of one, or from a thread that waits for them."""

@@ -120,6 +120,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """With `tests`: its loop is never left, and does nothing but sleep, count and log, so it does nothing for others."""
     only_looks: bool = False
     """With `tests`: its loop ends once something is there, and until then does nothing but look for it, sleep, count and log."""
+    other_work: bool = False
+    """Of one whose own code waits with a time limit in a loop: in a turn in which nothing has come, the loop calls something
+    besides what waits, looks, counts, logs or asks others of the job, so that it goes on whatever it waits for.
+    """
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.

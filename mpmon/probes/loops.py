@@ -3,7 +3,8 @@
 The frames of such a loop show nothing but a sleep. Its source says what has to become true before it ends: the test of
 the loop, and those before a `break` or a `return` inside it; or, where it sleeps only if it got nothing, what it asked
 for: `try: item = tasks.get_nowait()`, `except Empty: time.sleep(1)`. It also says whether the loop does something after so many
-attempts: what it compares with a limit, other than to log; and whether it does nothing for others: only sleeps, or only looks.
+attempts: what it compares with a limit, other than to log; whether it does nothing for others: only sleeps, or only looks; and
+whether it has other work where a wait with a time limit has brought nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from weakref import WeakKeyDictionary
 from mpmon.model import BY_CLOCK, CLOCKS
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
+from mpmon.probes.loop_calls import ASKS, LOGS, LOOKS, QUIET, REPORTS, UNKNOWN, call_name, call_owner, with_callees
 from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
-
-NOT_KNOWN = "?"
-"""A test of something unknown, such as a variable."""
+from mpmon.probes.vain_turns import in_vain
 
 _LOOK_THROUGH = frozenset({"all", "any", "bool", "len", "list", "set", "sum", "tuple"})
 """Built-in functions that test a collection by testing its parts."""
@@ -40,6 +40,10 @@ class Loop(NamedTuple):
     """It ends once something is there, and does nothing but look for it, sleep, count and log."""
     limits: tuple[str, ...]
     """See `Stack.limits`; what only leads to a message is left out."""
+    other_work: bool = False
+    """See `Stack.other_work`."""
+    only_reports: bool = False
+    """It is never left, and does nothing at all but sleep, look, count and log, whatever it finds."""
 
 
 @may_hang
@@ -75,7 +79,9 @@ def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     acts = _acts(loop, functions)
     only_sleeps = not (tests or acts or _asks(loop, functions))
     only_looks = bool(tests) and _only_looks(loop, functions)
-    return Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)))
+    other_work = _has_other_work(loop, line, functions)
+    only_reports = not tests and _only_reports(loop, line, functions)
+    return Loop(tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports)
 
 
 _EXITS = frozenset({"_exit", "abort", "exit", "quit"})
@@ -87,7 +93,7 @@ def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
     found: ast.AST | None = None
     inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
     while around := next((node for node in inside if spans(node, line)), None):
-        if isinstance(around, LOOP):
+        if isinstance(around, LOOP) and not _is_evaluated_before(around, line):
             found = around
         elif isinstance(around, FUNCTION):
             found = None
@@ -95,9 +101,27 @@ def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
     return found if isinstance(found, ast.While) else None
 
 
+def _is_evaluated_before(loop: ast.While | ast.For | ast.AsyncFor, line: int) -> bool:
+    """The line is that of what a `for` goes through, as in `for pipe in wait(pipes, 1)`."""
+    return not isinstance(loop, ast.While) and spans(loop.iter, line)
+
+
 def _tests(loop: ast.While) -> Iterator[str]:
-    yield from _asked(loop.test)
+    parts = (row for row in ast.walk(loop.test) if isinstance(row, ast.Compare) and _stays_past(row, loop))
+    past = {name for row in parts for name in _asked(row)} & CLOCKS
+    yield from (name for name in _asked(loop.test) if name not in past)
     yield from _ways_out(loop.body)
+
+
+def _stays_past(node: ast.AST, loop: ast.While) -> bool:
+    """The loop goes on while a time has passed, as in `while time.monotonic() > lease.until`: no clock ends that."""
+    parts = loop.test.values if isinstance(loop.test, ast.BoolOp) and isinstance(loop.test.op, ast.And) else [loop.test]
+    if not isinstance(node, ast.Compare) or node not in parts or len(node.comparators) != 1:
+        return False
+    later, sooner = (ast.Gt, ast.GtE), (ast.Lt, ast.LtE)
+    return (isinstance(node.ops[0], later) and call_name(node.left) in CLOCKS) or (
+        isinstance(node.ops[0], sooner) and call_name(node.comparators[0]) in CLOCKS
+    )
 
 
 def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
@@ -123,7 +147,7 @@ def _asked_in_vain(body: Sequence[ast.stmt], line: int) -> set[str]:
     if inner := _asked_in_vain(branch, line):
         return inner
     found = set(asked)
-    return found if found <= _ASKS and all(_waits(row, line) for row in branch) else set()
+    return found if found <= ASKS and all(_waits(row, line) for row in branch) else set()
 
 
 def _waits(node: ast.stmt, line: int) -> bool:
@@ -139,16 +163,16 @@ def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
     """What is tested before the loop is left from inside."""
     for node in body:
         if _is_exit(node):
-            yield NOT_KNOWN
+            yield UNKNOWN
         elif isinstance(node, ast.If):
             branches = (*node.body, *node.orelse)
             ways = list(_ways_out(branches))
             if ways:
                 yield from _asked(node.test)
                 # A branch that only leaves adds nothing to what was tested before it.
-                yield from (way for way in ways if way != NOT_KNOWN or not _leaves_at_once(node))
+                yield from (way for way in ways if way != UNKNOWN or not _leaves_at_once(node))
         elif isinstance(node, LOOP):
-            yield from (NOT_KNOWN for inner in ast.walk(node) if isinstance(inner, (ast.Return, ast.Raise)))
+            yield from (UNKNOWN for inner in ast.walk(node) if isinstance(inner, (ast.Return, ast.Raise)))
         elif not isinstance(node, FUNCTION):
             yield from _ways_out(ast.iter_child_nodes(node))
 
@@ -177,7 +201,7 @@ def _asked(test: ast.expr) -> Iterator[str]:
         for part in _parts(test):
             yield from _asked(part)
     elif not isinstance(test, ast.Constant):
-        yield NOT_KNOWN
+        yield UNKNOWN
 
 
 def _asked_by_call(call: ast.Call) -> Iterator[str]:
@@ -186,7 +210,7 @@ def _asked_by_call(call: ast.Call) -> Iterator[str]:
     elif isinstance(call.func, ast.Name) and call.func.id in _LOOK_THROUGH and len(call.args) == 1:
         yield from _asked(call.args[0])
     else:
-        yield NOT_KNOWN
+        yield UNKNOWN
 
 
 def _does_not_block(call: ast.Call) -> bool:
@@ -195,32 +219,19 @@ def _does_not_block(call: ast.Call) -> bool:
     return any(isinstance(value, ast.Constant) and value.value is False for value in given)
 
 
-_ASKS = frozenset({
-    "alive", "done", "empty", "full", "get_nowait", "is_alive", "is_set", "locked", "poll", "qsize", "ready", "recv", "result",
-})  # fmt: skip
-"""Methods that ask other threads or processes of the job."""
-
-_QUIET = frozenset({
-    "all", "any", "append", "bool", "clear", "copy", "dict", "enumerate", "extend", "float", "format", "getpid", "int",
-    "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "range", "remove", "round", "set", "sleep",
-    "sorted", "str", "strftime", "sum", "tuple", "values", "wait", "zip",
-})  # fmt: skip
-"""Functions and methods that bring nothing in from outside."""
-
-
 def _acts(loop: ast.While, functions: Functions) -> bool:
-    calls = (_called(node) for part in _each_turn(loop.body) for node in _with_called(part, functions))
-    return any(name and name not in functions and name not in _ASKS | _QUIET | _LOGS | CLOCKS for name in calls)
+    calls = (call_name(node) for part in _each_turn(loop.body) for node in with_callees(part, functions))
+    return any(name and name not in functions and name not in ASKS | QUIET | LOGS | CLOCKS for name in calls)
 
 
 def _asks(loop: ast.While, functions: Functions) -> bool:
     """Others of the job are asked for something, in whatever turn."""
-    return any(_called(node) in _ASKS for node in _with_called(loop, functions))
+    return any(call_name(node) in ASKS for node in with_callees(loop, functions))
 
 
 def _only_looks(loop: ast.While, functions: Functions) -> bool:
     parts = [loop.test, *_unless_found(loop.body)]
-    return all(_is_look(node, functions) for part in parts for node in _with_called(part, functions))
+    return all(_is_look(node, functions) for part in parts for node in with_callees(part, functions))
 
 
 def _unless_found(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
@@ -241,9 +252,9 @@ def _unless_found(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 def _is_look(node: ast.AST, functions: Functions) -> bool:
     """It changes nothing that another thread or process could see."""
     if isinstance(node, ast.Call):
-        name = _called(node)
+        name = call_name(node)
         tests_pid = name == "kill" and isinstance(last := (node.args or [None])[-1], ast.Constant) and last.value == 0
-        return tests_pid or name in functions or name in _LOOKS
+        return tests_pid or name in functions or name in LOOKS
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         counts = isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute)
@@ -254,7 +265,7 @@ def _is_look(node: ast.AST, functions: Functions) -> bool:
 def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     """The parts of a loop's body that are also run when nobody of the job has brought anything."""
     for node in body:
-        asked = {name for call in ast.walk(node) if isinstance(call, ast.Call) for name in _asked_by_call(call)} & _ASKS
+        asked = {name for call in ast.walk(node) if isinstance(call, ast.Call) for name in _asked_by_call(call)} & ASKS
         if isinstance(node, ast.If) and asked.intersection(_asked(node.test)):
             yield node.test
             yield from _each_turn(node.orelse)
@@ -268,29 +279,50 @@ def _each_turn(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
             yield node
 
 
-_COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
+def _has_other_work(loop: ast.While, line: int, functions: Functions) -> bool:
+    """Work on the very object that the loop waits for, such as `barrier.reset()`, is part of the wait."""
+    waits = {call_owner(node) for node in ast.walk(loop) if spans(node, line)} - {""}
+    nodes = (node for part in in_vain(loop.body, line, _comes_later) for node in with_callees(part, functions))
+    return any(_is_work(node, functions) for node in nodes if call_owner(node) not in waits)
 
-_LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
-"""Of logging, warnings and builtins."""
 
-_LOOKS = (_ASKS | _QUIET | _LOGS | CLOCKS | {
-    "SharedMemory", "access", "bind", "close", "connect", "connect_ex", "create_connection", "decode", "endswith", "exists",
-    "fstat", "get", "getmtime", "getsize", "glob", "hasattr", "is_dir", "is_file", "isdir", "isfile", "islink", "iterdir",
-    "listdir", "load", "loads", "lstat", "open", "read", "read_bytes", "read_text", "readline", "readlines", "scandir",
-    "setsockopt", "settimeout", "socket", "split", "startswith", "stat", "strip", "unpack", "unpack_from", "urlopen",
-}) - {"append", "clear", "extend", "pop", "remove"}  # fmt: skip
-"""Functions and methods that look for something and leave it as it is: a file, a port, a status."""
+def _only_reports(loop: ast.While, line: int, functions: Functions) -> bool:
+    nodes = with_callees(loop, functions)
+    takes = any(call_name(node) in _TAKES or (isinstance(node, ast.Await) and not spans(node, line)) for node in nodes)
+    return not takes and not any(_is_work(node, functions) for node in nodes)
+
+
+_TAKES = frozenset({"get_nowait", "recv", "result"})
+"""Methods that may take away what others wait for room for, or take up what they have done."""
+
+
+def _is_work(node: ast.AST, functions: Functions) -> bool:
+    """It calls something that does more than look, count and log."""
+    name = call_name(node)
+    return bool(name) and name not in functions and name not in LOOKS | QUIET | REPORTS
+
+
+def _comes_later(test: ast.expr) -> bool:
+    """A test that others of the job have done something, or that enough time or turns have passed."""
+    limited = any(isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERS) for node in ast.walk(test))
+    return limited or not _ASKED_FOR.isdisjoint(_asked(test))
+
+
+_ASKED_FOR = ASKS | {".exitcode", ".returncode"}
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_COMPARES = (*_ORDERS, ast.Eq)
 
 
 def _limits(loop: ast.While, functions: Functions) -> Iterator[str]:
     """Variables and attributes that are compared, here or in a function of the file that is called."""
-    nodes = _with_called(loop, functions)
-    quiet = {id(inner) for node in nodes if isinstance(node, ast.If) and _only_logs(node) for inner in ast.walk(node)}
+    nodes = with_callees(loop, functions)
+    left_out = (node for node in nodes if (isinstance(node, ast.If) and _only_logs(node)) or _stays_past(node, loop))
+    quiet = {id(inner) for node in left_out for inner in ast.walk(node)}
     for node in (node for node in nodes if id(node) not in quiet):
         if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
             number = _with_number(node)
             yield from (number,) if number else (name for part in ast.walk(node) if (name := _name(part)))
-        elif isinstance(node, ast.Call) and _called(node) in CLOCKS:
+        elif isinstance(node, ast.Call) and call_name(node) in CLOCKS:
             yield BY_CLOCK
 
 
@@ -305,21 +337,6 @@ def _with_number(node: ast.Compare) -> str:
 def _name(node: ast.AST) -> str:
     """Of a variable, or of an attribute, with a dot before it."""
     return f".{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _with_called(part: ast.AST, functions: Functions) -> list[ast.AST]:
-    """The nodes of a part, and of the functions and methods whose names are called there, as far as the file has them."""
-    nodes, left = list(ast.walk(part)), dict(functions)
-    for node in nodes:
-        called = left.pop(_called(node), None)
-        if called is not None:
-            nodes += ast.walk(called)
-    return nodes
-
-
-def _called(node: ast.AST) -> str:
-    """The name of the function or method that a node calls; empty if it calls none."""
-    return getattr(node.func, "attr", getattr(node.func, "id", NOT_KNOWN)) if isinstance(node, ast.Call) else ""
 
 
 def is_quiet(node: ast.AST) -> bool:
@@ -338,7 +355,7 @@ def _logs(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     called = node.value.func
-    return getattr(called, "attr", getattr(called, "id", None)) in _LOGS
+    return getattr(called, "attr", getattr(called, "id", None)) in LOGS
 
 
 def _parts(

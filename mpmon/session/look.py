@@ -11,7 +11,7 @@ from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.stacks.waits import Wait, in_command_line, in_own_code, wait_state
-from mpmon.diagnosis.thresholds import RETRY_S
+from mpmon.diagnosis.thresholds import RETRY_S, SOON_S
 from mpmon.model import (
     Blocked,
     Frame,
@@ -212,10 +212,12 @@ class Look:
         }  # fmt: skip
 
     def asks(self) -> dict[int, tuple[tuple[str, int], ...]]:
-        """The same of each thread whose own code waits with a short time limit, not for the first time."""
-        asleep = {row.tid for row in self.blocked if is_sleep(row)}
-        rows = ((row.tid, asking(row)) for row in self.stacks or () if row.tid in self.polling - asleep)
-        return {tid: _places(frames[:1]) for tid, frames in rows if frames}
+        """The same of each thread whose own code waits with a time limit."""
+        pauses = {
+            row.tid: seconds for row in self.blocked if not is_sleep(row) and (seconds := pause_s(row)) is not None
+        }
+        rows = (row for row in self.stacks or () if pauses.get(row.tid, SOON_S) < SOON_S and called_by_user(row))
+        return {row.tid: _places(frames) for row in rows if (frames := asking(row))}
 
     def note_loops(self, loops: Mapping[int, Loop]) -> None:
         """Note, by thread, what loops around naps test, and what loops around short waits compare with a limit."""
@@ -292,7 +294,7 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
             limits=loop.limits,
         )  # fmt: skip
-    return msgspec.structs.replace(stack, limits=loop.limits)
+    return msgspec.structs.replace(stack, limits=loop.limits, other_work=loop.other_work)
 
 
 def _is_own(stack: Stack) -> bool:

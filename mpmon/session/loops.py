@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.loops import SLEEP, user_frame
 from mpmon.diagnosis.stacks.frames import in_call
-from mpmon.model import ProbeReport, Unknown
+from mpmon.model import ProbeReport, Task, Unknown
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc
 from mpmon.session.look import Look
@@ -40,8 +43,31 @@ def ask_loops(
             found = tasks.Reading(unknown=Unknown(table="tasks", pid=pid, reason=reason))
         look.tasks, look.tasks_problem = found.tasks, found.unknown
         look.loops_ran = {} if found.unknown else running[pid]
+    _note_reporters(proc, {pid: looks[pid] for pid in asked if looks[pid].tasks})
     problem = next((row.reason for pid in asked if (row := looks[pid].tasks_problem)), None)
     return [ProbeReport(name="tasks", ok=problem is None, seconds=round(now() - started, 4), problem=problem)]
+
+
+def _note_reporters(proc: Proc, looks: Mapping[int, Look]) -> None:
+    """Of a task that only sleeps and reports, as its source says, nothing that it leads to matters."""
+    from mpmon.probes.loops import loops_around
+
+    places = {
+        pid: {row.object: place for row in look.tasks if (place := _sleeps_at(row))} for pid, look in looks.items()
+    }
+    asked = {pid: {"places": tuple(dict.fromkeys(rows.values()))} for pid, rows in places.items() if rows}
+    for pid, loops in (in_turn(loops_around, proc, asked) if asked else {}).items():
+        if isinstance(loops, dict):
+            reports = {name for name, place in places[pid].items() if place in loops and loops[place].only_reports}
+            looks[pid].tasks = tuple(
+                replace(row, reaches=()) if row.object in reports else row for row in looks[pid].tasks
+            )
+
+
+def _sleeps_at(row: Task) -> tuple[str, int] | None:
+    """File and line of the user's code in which a task sleeps, if it leads to anything."""
+    frame = user_frame(row) if row.waits == SLEEP and row.reaches != () else None
+    return (frame.file, frame.line) if frame else None
 
 
 def _loops(look: Look) -> dict[int, float | None]:

@@ -470,21 +470,23 @@ def test_a_timer_s_descriptor_becomes_readable_by_itself() -> None:
     assert seen(rows).verdict is Verdict.HEALTHY
 
 
-def test_a_second_wait_with_a_long_limit_may_end_as_the_first_did() -> None:
-    """`for process in processes: process.join(15)`: whether it polls cannot be told from one renewal."""
+@pytest.mark.parametrize(("other", "hangs"), [("pipe:10", False), ("pipe:9", True)], ids=["of another", "of the same"])
+def test_a_second_wait_with_a_long_limit_may_end_as_the_first_did(other: str, *, hangs: bool) -> None:
+    """`for process in processes: process.join(15)` waits for one after the other; for the same one again, it waits in vain."""
 
     def rows(second: int) -> Rows:
         began = START + second // 15 * 15
         joins = ("multiprocessing/popen_fork.py:40 Popen.wait", "multiprocessing/process.py:149 BaseProcess.join")
         return (
             process(), thread(slices=second // 15), stack("main", *joins, "job.py:15 <module>", at=second // 15 * 15),
-            blocked("poll", ran_at=began, timeout_s=15.0, waits_on=("pipe:9",)),
+            blocked("poll", ran_at=began, timeout_s=15.0, waits_on=("pipe:9" if second < 15 else other,)),
             process(7, parent=ROOT), thread(pid=7), stack("main", "job.py:4 extract", pid=7),
             blocked("write", pid=7, ran_at=START - 9, waits_on=("pipe:8",)),
         )  # fmt: skip
 
-    for seconds in range(10, 28):
-        assert seen(rows, seconds=seconds).verdict is not Verdict.HUNG
+    verdicts = {seconds: seen(rows, seconds=seconds).verdict for seconds in range(10, 28)}
+    assert Verdict.HUNG not in [verdict for seconds, verdict in verdicts.items() if seconds < 16]
+    assert (verdicts[27] is Verdict.HUNG) == hangs
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,85 @@ def test_a_loop_that_does_nothing_but_look(tmp_path: Path, loop: str, *, only_lo
     assert found.only_looks == only_looks
 
 
+GETS = """
+while True:
+    try:
+        results.append(queue.get(timeout=nap()))
+    except Empty:
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "other_work"),
+    [
+        ("while not stop.wait(nap()):\n    push(metrics)", True),
+        ("while not stop.wait(nap()):\n    push()\ndef push():\n    gateway.send(metrics)", True),
+        ("while not stop.wait(nap()):\n    print(len(jobs))", False),
+        ("while not stop.wait(nap()):\n    beat.write_text(str(turns))", False),
+        ("while not stop.wait(nap()):\n    if os.path.exists(flag):\n        break", False),
+        ("while not stop.wait(nap()):\n    for file in os.listdir(folder):\n        os.unlink(file)", True),
+        (GETS.format("continue"), False),
+        (GETS.format("tasks.put(look_for_more())"), True),
+        (GETS.format("if not worker.is_alive():\n            restart(worker)"), False),
+        (GETS.format("if time.time() - began > 60:\n            restart(worker)"), False),
+        (GETS.format("raise TimeoutError('nothing')"), False),
+        (GETS.format("continue\n    work(results)"), False),
+        (GETS.format("pass\n    work(results)"), True),
+        ("while True:\n    if pipe.poll(nap()):\n        work(pipe.recv())", False),
+        ("while True:\n    if pipe.poll(nap()):\n        pipe.recv()\n    else:\n        work()", True),
+        ("while True:\n    if not pipe.poll(nap()):\n        continue\n    work(pipe.recv())", False),
+        ("while True:\n    for pipe in wait(pipes, nap()):\n        work(pipe.recv())", False),
+        ("while True:\n    for pipe in wait(pipes, nap()):\n        pipe.recv()\n    work()", True),
+        ("while True:\n    ready = wait(pipes, nap())\n    for pipe in ready:\n        work(pipe.recv())", False),
+        ("while True:\n    ready = wait(pipes, nap())\n    if ready:\n        work(ready)", False),
+        ("while True:\n    item = take(nap())\n    if item is None:\n        continue\n    work(item)", False),
+        ("while True:\n    item = take(nap())\n    if item is not None and item.valid:\n        work(item)", False),
+        ("while True:\n    item = take(nap())\n    if item is None:\n        work()", True),
+        ("while True:\n    with changed:\n        changed.wait(nap())\n    work()", True),
+    ],
+)
+def test_what_is_done_where_a_wait_has_brought_nothing(tmp_path: Path, loop: str, *, other_work: bool) -> None:
+    found = of_loop(tmp_path, loop)
+    assert found
+    assert found.other_work == other_work
+
+
+@pytest.mark.parametrize(
+    ("test", "tests", "limits"),
+    [
+        ("time.monotonic() > lease.until", (".until",), ()),
+        ("lease.until <= time.time()", (".until",), ()),
+        ("time.monotonic() < end", ("?", "monotonic"), (BY_CLOCK, "end", ".monotonic", "time")),
+        ("not (time.monotonic() > end)", ("?", "monotonic"), (BY_CLOCK, "end", ".monotonic", "time")),
+        ("not done or time.monotonic() > end", ("?", "monotonic"), (BY_CLOCK, "end", ".monotonic", "time")),
+    ],
+)
+def test_a_time_that_has_passed_stays_so(
+    tmp_path: Path, test: str, tests: tuple[str, ...], limits: tuple[str, ...]
+) -> None:
+    found = of_loop(tmp_path, f"while {test}:\n    {NAP}")
+    assert found
+    assert (found.tests, found.limits) == (tests, tuple(sorted(limits)))
+
+
+@pytest.mark.parametrize(
+    ("loop", "only_reports"),
+    [
+        (f"while True:\n    print(queue.qsize(), queue.full())\n    {NAP}", True),
+        (f"while True:\n    if queue.full():\n        queue.get_nowait()\n    {NAP}", False),
+        (f"while True:\n    if queue.full():\n        drain(queue)\n    {NAP}", False),
+        (f"while True:\n    print(len(jobs))\n    if stop.is_set():\n        break\n    {NAP}", False),
+        (f"async def run():\n    while True:\n        await store.save()\n        {NAP}", False),
+        ("async def run():\n    while True:\n        await asyncio.sleep(1)  # nap()", True),
+    ],
+)
+def test_a_task_that_only_reports(tmp_path: Path, loop: str, *, only_reports: bool) -> None:
+    found = of_loop(tmp_path, loop)
+    assert found
+    assert found.only_reports == only_reports
+
+
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
     source = """
         class Sweep:

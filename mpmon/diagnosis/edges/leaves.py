@@ -35,8 +35,9 @@ def may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
 
 
 def gives_up_soon(job: JobState, key: ThreadKey) -> bool:
-    """User code gave this wait a time limit that ends soon, so the thread continues by itself, as after a sleep; or a thread
-    that runs a library's code alone did, such as a scheduler's, if it does more than poll.
+    """User code gave this wait a time limit that ends soon, and was not seen to wait for the same again, so the thread continues
+    by itself, as after a sleep; or a thread that runs a library's code alone did, such as a scheduler's, if it does more than
+    poll.
     """
     blocked, stack = job.blocked.get(key), job.stacks.get(key)
     if blocked is None or blocked.ran_at is None or stack is None:
@@ -47,18 +48,19 @@ def gives_up_soon(job: JobState, key: ThreadKey) -> bool:
     wakes = wakes_at(blocked)
     if wakes is None or not _is_near(job, wakes):
         return False
-    return wakes - blocked.ran_at > RETRY_S or (by_user and not takes_up_again(job, key))
+    return not takes_up_again(job, key) if by_user else wakes - blocked.ran_at > RETRY_S
 
 
 def looks_again(job: JobState, key: ThreadKey) -> bool:
-    """User code gave its wait a time limit that is too long for polling, and too short for a standstill: it has something to do
-    when the time is over, as in `while not stop.wait(10): report()`. Of an event loop its tasks tell.
+    """User code gave its wait a time limit that is too short for a standstill, and has something to do when the time is over: as
+    the source of its loop says, or since the limit is too long for polling, as in `while not stop.wait(10): report()`. Of an
+    event loop its tasks tell.
     """
     blocked, stack, kind = job.blocked.get(key), job.stacks.get(key), job.wait_state(key).kind
     pause = pause_s(blocked)
     if blocked is None or blocked.syscall in SLEEP_CALLS or kind is Wait.EVENT_LOOP:
         return False
-    if pause is None or not ASKS_AGAIN_S < pause < SOON_S:
+    if pause is None or pause >= SOON_S or not (pause > ASKS_AGAIN_S or job.has_other_work(key)):
         return False
     by_user = stack is not None and called_by_user(stack)
     return by_user and not (kind is Wait.FUTEX and job.is_native(key))

@@ -182,8 +182,10 @@ def _acts_in_time(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _beats(job: JobState, key: ThreadKey) -> Answer:
-    """It works once per pause until the event is set: `while not stop.wait(1)`."""
-    waits = job.wait_state(key).kind is Wait.PROCESS_EVENT and only_beats(job, key)
+    """It works once per pause until the event is set: `while not stop.wait(1)`; a task that others wait for does not."""
+    waits = (
+        job.wait_state(key).kind is Wait.PROCESS_EVENT and context(job.stacks.get(key)) is None and only_beats(job, key)
+    )
     return Status.LIVE if waits and not owes_messages(job, key) else None
 
 

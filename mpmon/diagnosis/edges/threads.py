@@ -257,7 +257,9 @@ def takes_up_again(job: JobState, key: ThreadKey) -> bool:
 
 
 def _lasts_as_long(one: Blocked | None, other: Blocked | None) -> bool:
-    """Two waits have the same time limit, as far as it is known."""
+    """Two waits have the same time limit, as far as it is known, and are not for two files, as `process.join(15)` of two."""
+    if one and other and one.waits_on != other.waits_on:
+        return False
     first, second = pause_s(one), pause_s(other)
     return first is None or second is None or abs(first - second) <= max(first, second) * SAME_LIMIT_SHARE
 

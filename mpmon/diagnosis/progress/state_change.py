@@ -9,6 +9,7 @@ directory listing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 from mpmon.diagnosis.progress.digests import whole_number
@@ -54,17 +55,28 @@ def got_nothing_since(samples: Sequence[Sample]) -> float | None:
     """Since when a thread that mostly is in a short timed wait for data to read(2) has read nothing, and changed nothing but
     the count of its attempts; seconds since the epoch, `None` if that is not long.
     """
-    return _alike_since(samples, _got_nothing)
+    ways = [way for sample in samples for way in _ways(sample.stack)]
+    only_grow = {name for name, way in ways if way > 0} - {name for name, way in ways if way < 0}
+    return _alike_since(samples, lambda before, after: _got_nothing(before, after, only_grow))
+
+
+def _ways(stack: Stack | None) -> list[tuple[str, int]]:
+    """The plain variables of a stack that differ from the reading before, which may not be among the samples."""
+    return [row for frame in (asking(stack) if stack else ()) for row in (frame.trend or {}).items()]
 
 
 def looked_in_vain_since(samples: Sequence[Sample]) -> float | None:
     """The same for a thread that sleeps in a loop which only looks whether something is there, and counts how often."""
     stack = samples[-1].stack if samples else None
-    if stack is None or not stack.only_looks or acts_by_clock(stack):
+    return retried_in_vain_since(samples) if stack and stack.only_looks and not acts_by_clock(stack) else None
+
+
+def retried_in_vain_since(samples: Sequence[Sample]) -> float | None:
+    """The same for a thread that may retry as often as it likes, whatever it waits for."""
+    stack, since = samples[-1].stack if samples else None, got_nothing_since(samples)
+    if stack is None or since is None:
         return None
-    since = got_nothing_since(samples)
-    in_vain = since is not None and not may_give_up([row for row in samples if row.at >= since], stack.limits)
-    return since if in_vain else None
+    return None if may_give_up([row for row in samples if row.at >= since], stack.limits) else since
 
 
 def moved_nothing(samples: Sequence[Sample], since: float, *, writes_only: bool = False) -> bool:
@@ -150,14 +162,16 @@ def acts_by_clock(stack: Stack) -> bool:
     return stack.limits is None or BY_CLOCK in stack.limits
 
 
-def _got_nothing(before: Stack, after: Stack) -> bool:
+def _got_nothing(before: Stack, after: Stack, only_grow: AbstractSet[str]) -> bool:
     """The kernel counted no byte read, and of the readable state reachable from the variables only whole numbers changed,
-    which grew.
+    which never shrink. What was not yet read before counts as equal.
     """
-    if after.read is None or before.read != after.read or not _same_place(before, after):
+    unread = before.contents is None and before.read is None
+    if after.read is None or not (unread or before.read == after.read) or not _same_place(before, after):
         return False
     counted = _counted(before, after)
-    return not _differ(before, after, but=counted) and all(map(_only_grew, asking(before), asking(after)))
+    pairs = zip(asking(before), asking(after), strict=True)
+    return not _differ(before, after, but=counted) and all(_changed(*pair) <= only_grow for pair in pairs)
 
 
 def _counted(before: Stack, after: Stack) -> dict[tuple[int, int], set[str]]:
@@ -176,9 +190,9 @@ def _counted(before: Stack, after: Stack) -> dict[tuple[int, int], set[str]]:
     return found
 
 
-def _only_grew(before: Frame, after: Frame) -> bool:
-    changed = {name for name, digest in (after.plain or {}).items() if (before.plain or {}).get(name, digest) != digest}
-    return all((after.trend or {}).get(name) == 1 for name in changed)
+def _changed(before: Frame, after: Frame) -> set[str]:
+    """The plain variables that differ."""
+    return {name for name, digest in (after.plain or {}).items() if (before.plain or {}).get(name, digest) != digest}
 
 
 def _same_place(before: Stack, after: Stack) -> bool:

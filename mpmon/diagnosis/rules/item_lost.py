@@ -17,6 +17,7 @@ from mpmon.diagnosis.criteria.signs import has_sign
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Ending
 from mpmon.diagnosis.responsibility.parties import absent_party
+from mpmon.diagnosis.responsibility.tasks import unfinished_tasks
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.stuck.dropped_items import dropped
@@ -93,7 +94,7 @@ def _feeds(pid: int) -> str:
 
 def _never_set(stuck: StuckSet) -> Match | None:
     """An event, condition or barrier between processes: every live process that shares it is waiting too."""
-    if absent_party(stuck) or has_sign(stuck):
+    if absent_party(stuck) or has_sign(stuck) or unfinished_tasks(stuck):
         return None
     waiting = stuck.members_in(Wait.PROCESS_EVENT)
     others = [key for key in stuck.closed.members if key not in waiting]

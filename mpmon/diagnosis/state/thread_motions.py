@@ -25,6 +25,7 @@ from mpmon.diagnosis.progress.state_change import (
     got_nothing_since,
     keep_changing,
     looked_in_vain_since,
+    retried_in_vain_since,
     same_answer_since,
 )
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQUESTS, Wait, polled
@@ -84,7 +85,8 @@ class ThreadMotions(ThreadWaits):
             return self.memory.same(("renews", key), renewed_since, past.samples)
         if kind in COMES_BY_READING or (kind in _ASKS_OTHERS and polled(self.stacks.get(key)) is not None):
             return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
-        return self.memory.same(("looked", key), looked_in_vain_since, past.samples) if kind is Wait.SLEEP else None
+        looks = {Wait.SLEEP: looked_in_vain_since, Wait.PROCESS_EVENT: retried_in_vain_since}.get(kind)
+        return self.memory.same(("looked", key), looks, past.samples) if looks else None
 
     def _polls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
         """The same for the only thread of a program that is not Python, and polls nothing but connections to servers outside the

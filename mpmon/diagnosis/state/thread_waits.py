@@ -118,6 +118,11 @@ class ThreadWaits(SnapshotIndex):
         stack = self.stacks.get(key)
         return stack is not None and stack.acts
 
+    def has_other_work(self, key: ThreadKey) -> bool:
+        """A thread's loop goes on where its wait has brought nothing, see `Stack.other_work`."""
+        stack = self.stacks.get(key)
+        return stack is not None and stack.other_work
+
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own
         predicate, shows more frames.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.leaves import looks_again
-from mpmon.diagnosis.graph import Ending, Graph, Status
+from mpmon.diagnosis.graph import Ending, Graph, NoReleaser, Status
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.waits import EVENTS, Wait
@@ -52,11 +52,27 @@ def is_ripe(stuck: StuckSet) -> bool:
 
 
 def _moves_by_itself(stuck: StuckSet) -> bool:
-    """In each process of the root blockers, apart from those that wait for others to end, one only looks every few seconds; not
-    while they hold what others wait for, nor if it is known who ended instead.
-    """
-    if stuck.ending is Ending.GONE:
+    """Whom the root blockers wait for has other work, or these only look every few seconds; unless it is known who ended."""
+    blamed = (pid for root in stuck.closed.root_blockers if isinstance(root, NoReleaser) for pid in root.blame)
+    if stuck.ending is Ending.GONE or not all(map(stuck.job.is_alive, blamed)):
         return False
+    return _has_other_work(stuck) or _only_looks_again(stuck)
+
+
+def _has_other_work(stuck: StuckSet) -> bool:
+    """A root blocker, or a thread that one waits for, goes on whatever it waits for, as its source says, and is not known
+    to hold anything that others wait for.
+    """
+    asked = dict.fromkeys(key for end in stuck.at_end for key in stuck.graph.reached(end))
+    edges = [edge for key in asked if (edge := stuck.graph.node(key).edge)]
+    held = {target for edge in edges if edge.holder_known for target in edge.targets}
+    return any(stuck.job.has_other_work(key) and looks_again(stuck.job, key) for key in asked if key not in held)
+
+
+def _only_looks_again(stuck: StuckSet) -> bool:
+    """In each process of the root blockers, apart from those that wait for others to end, one looks again after some seconds; not
+    while it is known what they hold.
+    """
     edges = {key: stuck.graph.node(key).edge for key in stuck.at_end}
     if any(edge and edge.holder_known for edge in edges.values()):
         return False

@@ -1,0 +1,59 @@
+"""What the calls in a loop's source are for, by their names: to look, to log, to ask others of the job."""
+
+from __future__ import annotations
+
+import ast
+
+from mpmon.model import CLOCKS
+from mpmon.probes.sources import Functions
+
+UNKNOWN = "?"
+"""A call of something that has no name, or a test of something unknown, such as a variable."""
+
+ASKS = frozenset({
+    "alive", "done", "empty", "full", "get_nowait", "is_alive", "is_set", "locked", "poll", "qsize", "ready", "recv", "result",
+})  # fmt: skip
+"""Methods that ask other threads or processes of the job."""
+
+QUIET = frozenset({
+    "all", "any", "append", "bool", "clear", "copy", "dict", "dumps", "encode", "enumerate", "extend", "float", "format",
+    "getpid", "int", "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "range", "remove", "round",
+    "set", "sleep", "sorted", "str", "strftime", "sum", "tuple", "values", "wait", "zip",
+})  # fmt: skip
+"""Functions and methods that bring nothing in from outside."""
+
+REPORTS = frozenset({"flush", "touch", "utime", "write", "write_text"})
+"""Functions and methods that tell that the process lives."""
+
+LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
+"""Of logging, warnings and builtins."""
+
+LOOKS = (ASKS | QUIET | LOGS | CLOCKS | {
+    "SharedMemory", "access", "bind", "close", "compare_set", "connect", "connect_ex", "create_connection", "decode",
+    "endswith", "exists", "flock", "fstat", "get", "getmtime", "getsize", "glob", "hasattr", "is_dir", "is_file", "isdir",
+    "isfile", "islink", "iterdir", "listdir", "load", "loads", "lockf", "lstat", "open", "read", "read_bytes", "read_text",
+    "readline", "readlines", "scandir", "setsockopt", "settimeout", "socket", "split", "startswith", "stat", "strip",
+    "unpack", "unpack_from", "urlopen",
+}) - {"append", "clear", "extend", "pop", "remove"}  # fmt: skip
+"""Functions and methods that look for something and leave it as it is: a file, a port, a status, a lock of others."""
+
+
+def with_callees(part: ast.AST, functions: Functions) -> list[ast.AST]:
+    """The nodes of a part, and of the functions and methods whose names are called there, as far as the file has them."""
+    nodes, left = list(ast.walk(part)), dict(functions)
+    for node in nodes:
+        callee = left.pop(call_name(node), None)
+        if callee is not None:
+            nodes += ast.walk(callee)
+    return nodes
+
+
+def call_name(node: ast.AST) -> str:
+    """The name of the function or method that a node calls; empty if it calls none."""
+    return getattr(node.func, "attr", getattr(node.func, "id", UNKNOWN)) if isinstance(node, ast.Call) else ""
+
+
+def call_owner(node: ast.AST) -> str:
+    """The object whose method a node calls, as its source says; empty if it calls none."""
+    method = node.func if isinstance(node, ast.Call) else None
+    return ast.dump(method.value) if isinstance(method, ast.Attribute) else ""
