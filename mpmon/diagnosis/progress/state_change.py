@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.progress.digests import whole_number
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.stacks.frames import asking
+from mpmon.diagnosis.stacks.frames import asking, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import Sample
@@ -27,7 +27,8 @@ NOT_KNOWN = -1
 
 def keep_changing(samples: Sequence[Sample]) -> bool:
     """The state changed in each of the last readings. Only top-level code counts: a change inside a task that does not end is
-    no progress, nor is a library's own counter while its task asks it for something, such as attempts to get a result.
+    no progress, nor is a library's own counter while its task asks it for something, such as attempts to get a result, or what
+    a library's call changes that only looks for something, such as the buffers of the connection over which it asks.
 
     Readings in a timed wait other than a sleep are left out: the awaited object counts its waiters.
     """
@@ -36,12 +37,18 @@ def keep_changing(samples: Sequence[Sample]) -> bool:
         {id(sample.stack): sample.stack for sample in rows if sample.stack and sample.stack.contents}.values()
     )
     last = stacks[-LAST_READINGS:]
-    if len(last) < 2 or asks_own_library(last[-1]):
+    if len(last) < 2 or asks_own_library(last[-1]) or _library_looks(last[-1]):
         return False
     in_task = context(last[-1]) is not None
     return all(
         _differ(before, after, but=_counted(before, after) if in_task else ()) for before, after in pairwise(last)
     )
+
+
+def _library_looks(stack: Stack) -> bool:
+    """A library's call sleeps in a loop that only looks whether something is there."""
+    frames = asking(stack)
+    return stack.only_looks and bool(frames) and not is_user(frames[0].file)
 
 
 def same_answer_since(samples: Sequence[Sample]) -> float | None:
