@@ -51,6 +51,20 @@ def test_a_poll_for_what_never_comes_does_not(contents: Callable[[int], int]) ->
     assert [suspect.pid for suspect in found.findings[0].suspects] == [ROOT]
 
 
+@pytest.mark.parametrize(("only_looks", "verdict"), [(True, Verdict.HUNG), (False, Verdict.HEALTHY)])
+def test_what_changes_in_a_library_s_call_that_only_looks_is_its_own(*, only_looks: bool, verdict: Verdict) -> None:
+    """The connection over which a lock of redis is asked for counts what it has sent."""
+
+    def rows(second: int) -> tuple[Row, ...]:
+        asks = stack("main", "lib/site-packages/redis/lock.py:235 Lock.acquire", LINE, at=second)
+        asks = msgspec.structs.replace(
+            asks, contents=((0, 4, second),), tests=("do_acquire",), only_looks=only_looks, limits=()
+        )
+        return process(), thread(slices=100 * second), asks, blocked("clock_nanosleep", wakes_at=0.0)
+
+    assert diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)]).verdict is verdict
+
+
 def test_the_thread_that_another_one_waits_for_is_named() -> None:
     def rows(second: int) -> tuple[Row, ...]:
         works = stack("Thread-1", f"train.py:{5 + second} work", tid=4101, at=second)
