@@ -58,7 +58,8 @@ class EventLoops:
         partners = bool(self.partners(key))
         handlers = self._job.processes[key[0]].catches_term or self._job.may_be_called(key[0])
         # An end that a task awaits goes on in that task.
-        others = (child for child in children - {row.child for row in tasks} if not self._reads_in_vain(child))
+        awaited = {row.child for row in tasks}
+        others = (child for child in children if child not in awaited and not self._reads_in_vain(child))
         told_of_ends = any(others) and self._is_told_of_ends(key)
         alone = not (
             (not partners and self._is_connected(key)) or told_of_ends or handlers or self._job.others_at_work(key)
