@@ -14,7 +14,7 @@ from mpmon.diagnosis import Memo
 from mpmon.diagnosis.edges.dead import crashed_relatives
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.model import BY_CLOCK, NOT_PYTHON, Exit, KernelObject, KnownChild, Process, Row, Unknown
+from mpmon.model import BY_CLOCK, NOT_PYTHON, Exit, KernelObject, KnownChild, Process, QueueState, Row, Unknown
 from tests.builders import (
     PACKAGES,
     ROOT,
@@ -392,21 +392,34 @@ def test_a_thread_that_serves_and_calls_its_own_process_waits_for_itself() -> No
 
 
 @pytest.mark.parametrize("acts", [True, False])
-def test_a_loop_that_looks_around_may_find_work_for_those_who_wait(*, acts: bool) -> None:
-    """Main puts what it finds in a folder into a queue; its worker waits for an item."""
+@pytest.mark.parametrize("circle", [True, False])
+def test_workers_of_a_loop_that_looks_around_or_only_sleeps(*, circle: bool, acts: bool) -> None:
+    """Main may put what it finds into the queue of its workers, or what the handler of a signal is told. It does not help two of
+    them that wait for items of each other's.
+    """
 
     def rows(second: int) -> Rows:
         main = stack("main", "job.py:12 main", at=second)
-        waits = stack("main", "multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 Queue.get",
-                      "job.py:20 work", pid=CHILD)  # fmt: skip
         return (
             process(), thread(slices=9 * second), msgspec.structs.replace(main, tests=(), acts=acts),
             blocked("clock_nanosleep", ran_at=START + second - 0.5, wakes_at=START + second + 0.5),
-            process(CHILD, parent=ROOT), thread(CHILD), waits, blocked("read", "pipe:7", pid=CHILD, ran_at=START - 9),
-            kernel_object("pipe:7", fill=0), holds(ROOT, "pipe:7"), holds(CHILD, "pipe:7"),
+            *_taker(CHILD, "pipe:7", OTHER if circle else ROOT), *_taker(OTHER, "pipe:8", CHILD),
         )  # fmt: skip
 
-    assert (seen(rows, seconds=16).verdict is Verdict.HUNG) == (not acts)
+    found = seen(rows, seconds=16)
+    assert (found.verdict is Verdict.HUNG) == circle
+    assert not circle or sorted(suspects(found)) == [CHILD, OTHER]
+
+
+def _taker(pid: int, pipe: str, putter: int) -> Rows:
+    """A worker that waits for an item of a queue into which one other process has put some."""
+    waits = stack("main", "multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 Queue.get",
+                  "job.py:20 work", pid=pid)  # fmt: skip
+    return (
+        process(pid, parent=ROOT), thread(pid), waits, blocked("read", pipe, pid=pid, ran_at=START - 9),
+        kernel_object(pipe, fill=0), *(holds(one, pipe) for one in (ROOT, CHILD, OTHER)),
+        QueueState(object=pipe, pid=ROOT, items=0, unread_bytes=0, putters=(putter,), getters=(pid,)),
+    )  # fmt: skip
 
 
 # A library's own thread

@@ -11,8 +11,9 @@ between processes: `messages` (what is read from pipes, queues, sockets), `other
 a queue's writers keep), `taken` (what another process took), `connections` (the server of a socket), `serving` (its threads),
 `managers`, `semaphores` (locks and permits), `named_objects` (those of System V), `file_locks`, `blocks` (locks of a program's
 own making), `polls` (conditions that a polling loop tests), `file_servers` (file systems that do not respond);
-of processes: `ends` (joins, exit), `output` (of a subprocess), `dead` (exited ones), `deaths` (how and why), `numbered` (those
-that left no trace), `replaced` (a pool's), `servants` (pools), `loaders` (DataLoader), `hidden` (unreadable ones);
+of processes: `ends` (joins, exit), `supervisors` (waits for a signal), `output` (of a subprocess), `dead` (exited ones),
+`deaths` (how and why), `numbered` (those that left no trace), `replaced` (a pool's), `servants` (pools), `loaders`
+(DataLoader), `hidden` (unreadable ones);
 of ranks: `ranks` (collectives), `rendezvous` (and keys of the store), `remote` (torch's RPC).
 """
 

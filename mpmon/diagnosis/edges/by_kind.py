@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mpmon.diagnosis.edges.ends import end_by_signal, end_of_interpreter, end_of_process, end_of_thread, launched_ranks
+from mpmon.diagnosis.edges.ends import end_of_interpreter, end_of_process, end_of_thread, launched_ranks
 from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.loaders import loader_batch
 from mpmon.diagnosis.edges.loops import event_loop
@@ -16,6 +16,7 @@ from mpmon.diagnosis.edges.remote import remote_call, remote_end
 from mpmon.diagnosis.edges.rendezvous import rendezvous, store_key
 from mpmon.diagnosis.edges.semaphores import queue_item, semaphore
 from mpmon.diagnosis.edges.servants import end_or_callback, future_result, pool_result, started_process
+from mpmon.diagnosis.edges.supervisors import end_by_signal
 from mpmon.diagnosis.edges.threads import native_mutex, other_threads, thread_lock
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.stacks.waits import Wait

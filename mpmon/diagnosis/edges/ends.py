@@ -171,13 +171,5 @@ def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     )
 
 
-def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """A process that started others and only waits for a signal counts as progressing while any of these does, or if
-    none has to.
-    """
-    busy = [(pid, pid) for pid in job.helpmates(key[0]) if not job.wait_state((pid, pid)).idle]
-    return WaitEdge(tuple(busy), words="a signal, while other processes work") if busy else None
-
-
 def _name(job: JobState, target: Target) -> str:
     return job.name(target[0]) if isinstance(target, tuple) else str(target)

@@ -8,6 +8,7 @@ from mpmon.diagnosis.edges.messages import has_mail
 from mpmon.diagnosis.edges.other_ends import other_ends
 from mpmon.diagnosis.edges.servants import busy_threads, executor_threads
 from mpmon.diagnosis.edges.serving import accepts
+from mpmon.diagnosis.edges.supervisors import fed_by
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
@@ -17,7 +18,10 @@ from mpmon.diagnosis.loops import (
     ENDS_OF_TASKS,
     EXECUTOR,
     READY,
+    REQUESTS,
     ROOM,
+    SIGNS,
+    SLEEP,
     STREAM,
     THREAD,
     does,
@@ -131,13 +135,25 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
     if _hears_only_itself(job, key):
         workers = [worker for worker in workers if not _has_answered(job, key[0], worker)]
+    supervises = _only_supervises(job, key)
+    if supervises:
+        fed = fed_by(job, key[0], [pid for pid, _ in workers])
+        workers = [worker for worker in workers if worker[0] not in fed]
     words = job.wait_state(key).words
     # The socket whose other end it has itself is only its wake-up socket.
     items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
     ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
+    if supervises:
+        return None
     return WaitEdge((_nobody_at_hand(job, key),), words=words)
+
+
+def _only_supervises(job: JobState, key: ThreadKey) -> bool:
+    """A process that handles SIGTERM, and whose tasks only wait for events, which its handler may set, or for the next round."""
+    waits = [row.waits for row in job.of(EventLoops).known(key)]
+    return job.processes[key[0]].catches_term and any(kind in SIGNS for kind in waits) and _AT_REST.issuperset(waits)
 
 
 def _has_answered(job: JobState, pid: int, worker: ThreadKey) -> bool:
@@ -186,6 +202,8 @@ def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     words = f"the result of a task that thread{'s' if len(threads) > 1 else ''} {names} run{'' if len(threads) > 1 else 's'}"
     return WaitEdge(tuple(threads), basis=Basis.MEMORY, words=words)
 
+
+_AT_REST = frozenset({*SIGNS, *ENDS_OF_TASKS, SLEEP, REQUESTS})
 
 _OF_THE_KERNEL = frozenset({"timerfd", "signalfd", "inotify"})
 """Descriptors that the kernel makes readable, by itself or for any program."""

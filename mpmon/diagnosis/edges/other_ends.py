@@ -48,11 +48,12 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
 
 
 def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
-    """The process has inherited a queue into which others put, has never put anything, and only sleeps in a loop without an
-    exit, such as one that reports or looks after something.
+    """The process has inherited a queue into which others put, has never put anything, and only waits for a signal, or sleeps in
+    a loop without an exit, such as one that reports or looks after something.
     """
-    # Hardly any process is in such a loop, while a queue may have a thousand heirs.
-    if job.tests((pid, pid)) != () or job.wait_state((pid, pid)).kind is not Wait.SLEEP:
+    # Hardly any process does, while a queue may have a thousand heirs.
+    kind = job.wait_state((pid, pid)).kind
+    if kind is not Wait.SIGNAL and (kind is not Wait.SLEEP or job.tests((pid, pid)) != ()):
         return False
     queue = job.queues.get(item.id)
     return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}

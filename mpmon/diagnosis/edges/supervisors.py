@@ -1,0 +1,84 @@
+"""Waits of a process that started others and only waits for a signal: what keeps it from being idle."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from mpmon.diagnosis.edges.other_ends import other_ends
+from mpmon.diagnosis.edges.serving import awaited
+from mpmon.diagnosis.graph import Target, WaitEdge
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, in_barrier
+from mpmon.diagnosis.state.history import ThreadKey
+from mpmon.diagnosis.state.job_state import JobState
+from mpmon.model import KernelObject, QueueState
+
+_BY_PEOPLE: frozenset[int] = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+"""What a terminal, a service manager and a scheduler of batch jobs send."""
+
+_READS = COMES_BY_READING | {Wait.SOCKET}
+
+
+def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A process that started others and only waits for a signal counts as progressing while any of these does, or if
+    none has to.
+    """
+    mates = [pid for pid in job.helpmates(key[0]) if not job.wait_state((pid, pid)).idle]
+    fed = fed_by(job, key[0], mates) if _waits_for_anybody(job, key) else set[int]()
+    busy = tuple((pid, pid) for pid in mates if pid not in fed)
+    return WaitEdge(busy, words="a signal, while other processes work") if busy else None
+
+
+def _waits_for_anybody(job: JobState, key: ThreadKey) -> bool:
+    """Not only for signals that programs send each other, as one of those that it started may."""
+    row, process = job.blocked.get(key), job.processes[key[0]]
+    if row and row.signals:
+        return not _BY_PEOPLE.isdisjoint(row.signals)
+    return process.catches_term or not process.catches_call
+
+
+def fed_by(job: JobState, pid: int, mates: Iterable[int]) -> set[int]:
+    """Those of these that wait for what only this process gives them, or such ones do: workers without work. No circle of those
+    that wait for each other.
+    """
+    fed = {pid}
+    while more := {mate for mate in mates if mate not in fed and _is_fed_by(job, mate, fed)}:
+        fed |= more
+    return fed - {pid}
+
+
+def _is_fed_by(job: JobState, pid: int, fed: set[int]) -> bool:
+    """The main thread waits for an item, or for its turn to, of a queue into which none but these have put; for data that one of
+    these may send; or for an event that the handler of a signal may set in one.
+    """
+    main = (pid, pid)
+    if job.wait_state(main).kind is Wait.PROCESS_EVENT:
+        return not in_barrier(job.stacks.get(main)) and any(_may_be_set(job, item, fed) for item in job.waits_on(main))
+    if job.wait_state(main).kind not in _READS:
+        return False
+    if (queue := _queue(job, main)) and queue.putters:
+        return fed.issuperset(queue.putters)
+    if queue and queue.object not in {item.id for item in job.waits_on(main)}:
+        return any(row.writes and row.pid in fed for row in job.holders.get(queue.object, ()))
+    objects = awaited(job, main)
+    if not objects:
+        # It asks again and again between naps: for which queue is unknown, but its starter may have put into it.
+        return job.wait_state(main).kind is Wait.QUEUE_GET and job.starter(pid) in fed
+    return all(_gives(job, list(other_ends(job, main, item, writes=False)), fed) for item in objects)
+
+
+def _gives(job: JobState, ends: list[Target], fed: set[int]) -> bool:
+    """Of the threads that may send the data, one is of these processes, and none of theirs is in the midst of its work."""
+    threads = [end for end in ends if isinstance(end, tuple) and end[0] in fed]
+    beside = (job.wait_state(key) for key in threads if key[0] != key[1])
+    return bool(threads) and all(state.idle or state.kind in _READS for state in beside)
+
+
+def _may_be_set(job: JobState, item: KernelObject, fed: set[int]) -> bool:
+    """One of these has it, and handles a signal: the handler may set it."""
+    return any(row.pid in fed and job.processes[row.pid].catches_term for row in job.holders.get(item.id, ()))
+
+
+def _queue(job: JobState, key: ThreadKey) -> QueueState | None:
+    names = {item.id for item in job.waits_on(key)}
+    return next((row for row in job.queues.values() if row.object in names or row.read_lock in names), None)
