@@ -50,6 +50,23 @@ def askers(job: JobState, listener: KernelObject) -> list[ThreadKey]:
     return [(row.pid, row.tid) for row in job.snapshot.blocked if not over.isdisjoint(row.waits_on)]
 
 
+def accepts_nobody(job: JobState, pid: int) -> bool:
+    """A thread of the job waits to be accepted by a socket that only this process has, and none of its threads accepts."""
+    return any(
+        {row.pid for row in job.holders.get(name, ()) if row.reads} == {pid}
+        and not any(name in waits_in(job, key) for key in job.threads(pid))
+        for name in job.of(_Pending).listeners
+    )
+
+
+class _Pending:
+    """The listening sockets by which a thread of the job waits to be accepted."""
+
+    def __init__(self, job: JobState) -> None:
+        rows = (job.objects.get(name) for name in job.waiters)
+        self.listeners = {row.listener for row in rows if row and row.listener and not row.peer}
+
+
 FIRST_CHOSEN_PORT = 32768
 """Linux gives a socket that asks for no particular port one from here on: net.ipv4.ip_local_port_range of ip(7)."""
 

@@ -14,6 +14,7 @@ import msgspec
 from mpmon.diagnosis.edges.blocks import entered_block
 from mpmon.diagnosis.edges.brokers import broker
 from mpmon.diagnosis.edges.by_kind import EDGES
+from mpmon.diagnosis.edges.connections import accepts_nobody
 from mpmon.diagnosis.edges.dead import with_crashed
 from mpmon.diagnosis.edges.file_locks import file_lock
 from mpmon.diagnosis.edges.file_servers import file_server
@@ -125,6 +126,15 @@ def _by_timer(job: JobState, key: ThreadKey) -> Answer:
 
 def _asked_to_end(job: JobState, key: ThreadKey) -> Answer:
     return Status.LEAF if job.was_asked_to_end(key) else None
+
+
+def _keeps_others_out(job: JobState, key: ThreadKey) -> Answer:
+    """A server waits for the next request of one client, while another of the job waits to be accepted, and no thread accepts."""
+    items = list(job.waits_on(key))
+    if job.wait_state(key).kind is not Wait.SERVICE or not items or not all(item.peer for item in items):
+        return None
+    edge = message(job, key) if accepts_nobody(job, key[0]) else None
+    return msgspec.structs.replace(edge, holder_known=True) if edge else None
 
 
 def _idle(job: JobState, key: ThreadKey) -> Answer:
@@ -371,8 +381,8 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _asked_to_end, _by_timer, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu, _for_gil, _with_gil,
-    _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, broker, _wakes_soon, _hidden, _gives_up,
-    _waits_for_nothing, _without_frames, _by_kind,
+    _ended, _stopped, _asked_to_end, _by_timer, _keeps_others_out, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu,
+    _for_gil, _with_gil, _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, broker,
+    _wakes_soon, _hidden, _gives_up, _waits_for_nothing, _without_frames, _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""

@@ -23,7 +23,7 @@ from mpmon.diagnosis.stacks.shapes import shape
 from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, MAY_BE_ASKED, Context, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import CLOCKS_S, RETRY_S, SAME_LIMIT_SHARE, SOON_S
+from mpmon.diagnosis.thresholds import CLOCKS_S, PATIENCE_S, POLLS_IN_VAIN, RETRY_S, SAME_LIMIT_SHARE, SOON_S
 from mpmon.model import Blocked, LockUse, Stack
 
 
@@ -300,7 +300,7 @@ class _Askers:
 
     def may_come(self, pid: int) -> tuple[ThreadKey, ...]:
         """The main threads of programs of the job that have not asked the process for anything now, and may do so next: they do
-        more than sleep, and wait for no process to end.
+        more than sleep or look again for what does not come, and wait for no process to end.
         """
         if pid not in self._newcomers:
             asking = {target[0] for target in self.of(pid) if isinstance(target, tuple)}
@@ -324,7 +324,13 @@ class _Askers:
         job, stack = self._job, self._job.stacks.get(key)
         own = stack is not None and any(is_user(frame.file) for frame in stack.frames)
         rests = job.wait_state(key).idle or job.wait_state(key).kind in ENDS_OF_PROCESSES or job.only_sleeps(key)
-        return own and job.may_act(key[0]) and not rests
+        return own and job.may_act(key[0]) and not (rests or self._asks_in_vain(key))
+
+    def _asks_in_vain(self, key: ThreadKey) -> bool:
+        """It has come back often enough, and whatever it did has changed nothing, for itself or for anybody."""
+        stood_s = self._job.now - self._job.stands_since(key)
+        in_vain_s = max(PATIENCE_S, POLLS_IN_VAIN * (pause_s(self._job.blocked.get(key)) or 0.0))
+        return self._job.motion(key) is Motion.POLLING and stood_s >= in_vain_s
 
 
 def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:

@@ -68,6 +68,20 @@ def special(stacks: Mapping[str, Stack]) -> Ahead | None:
     return None
 
 
+def calls_in_common(stacks: Mapping[str, Stack]) -> dict[str, int]:
+    """How many of the outermost calls each has in common with the one that is the most like it."""
+    ways = {name: _Way(stack).frames for name, stack in stacks.items()}
+    return {
+        name: max((_in_common(way, other) for one, other in ways.items() if one != name), default=0)
+        for name, way in ways.items()
+    }
+
+
+def _in_common(one: Sequence[Frame], other: Sequence[Frame]) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: _call(pair[0]) == _call(pair[1]), pairs))
+
+
 def _about_rank(stack: Stack) -> Iterator[tuple[str, str, bool]]:
     """Each test of the rank's number on the way: the function, the name, and whether the number is the one it is about."""
     for frame in own_frames(stack):
@@ -125,7 +139,7 @@ _UNKNOWN = _Lead(0)
 
 def _compared(one: _Way, other: _Way) -> _Lead:
     pairs = list(zip(one.frames, other.frames, strict=False))
-    place = sum(1 for _ in takewhile(lambda pair: _call(pair[0]) == _call(pair[1]), pairs))
+    place = _in_common(one.frames, other.frames)
     if place == len(pairs):
         return _UNKNOWN
     turns = (_by_turns(one, other, above) for above in range(place))

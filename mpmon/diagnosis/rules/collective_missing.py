@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.responsibility.parties import absent_party
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, REQUESTS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
@@ -79,9 +80,11 @@ def _left_backward(stuck: StuckSet, found: Split) -> Match:
         f"{names_of(stuck, keys)} in {name}{stuck.at(keys[0]) if keys[0] in found.odd else ''}"
         for name, keys in reversed(found.few_first)
     ]
+    there = [key for name, keys in found.few_first if name == BACKWARD for key in keys]
+    they = "the others wait" if len(there) + len(found.odd) == len(found.all) else stuck.job.they(there, "wait")
     return Match(
         summary=f"{', '.join(stuck.job.name(key[0]) for key in found.odd)} never {_enter(found.odd)} the gradient reduction "
-        f"that the others wait in: {'; '.join(words)}",
+        f"that {they} in: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
             *(f"{stuck.job.name(key[0])}: {name} at {stands_at(stuck.job, key)}"

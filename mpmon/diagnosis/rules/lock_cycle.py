@@ -153,15 +153,24 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     holder, others = kept
     name, needing, awaits = stuck.job.name(holder[0]), stuck.job.names(others), stuck.waits_for(holder)
     helpers = set(stuck.targets(holder))
-    held, named = _held_by(stuck, others[0]), needing in awaits and helpers == set(others)
+    named = needing in awaits and helpers == set(others)
     needed = "" if named or helpers.isdisjoint(others) else _needed(stuck, holder, needing)
     many = len({pid for pid, _ in others}) > 1
     they = "they wait" if named and many else stuck.job.they(others, "wait")
+    if stuck.wait_state(others[0]).kind is Wait.SOCKET:
+        server = next(target for target in stuck.targets(others[0]) if isinstance(target, tuple))
+        keeps = f"keeps open the only connection that {stuck.job.name(server[0])} serves, and {they} for the next turn"
+        advice = "Close the connection before waiting for the others, or serve each one in a thread of its own."
+    else:
+        held = _held_by(stuck, others[0])
+        keeps, advice = (
+            f"has {held} that {they} for",
+            f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",
+        )
     return Match(
-        summary=f"{name} waits{stuck.at(holder)} for {awaits}{needed}, but has {held} that {they} "
-        f"for{stuck.at(others[0])}",
+        summary=f"{name} waits{stuck.at(holder)} for {awaits}{needed}, but {keeps}{stuck.at(others[0])}",
         evidence=stuck.edge_evidence(),
-        advice=(f"Release {held.replace('a ', 'the ', 1)} before waiting for the others.",),
+        advice=(advice,),
         certainty=Certainty.LIKELY,
     )
 

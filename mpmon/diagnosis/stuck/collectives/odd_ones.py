@@ -8,7 +8,7 @@ import msgspec
 
 from mpmon.diagnosis.findings import Place
 from mpmon.diagnosis.libraries.torch import BACKWARD
-from mpmon.diagnosis.ranks.ahead import furthest, special
+from mpmon.diagnosis.ranks.ahead import calls_in_common, furthest, special
 from mpmon.diagnosis.stacks.frames import own_frames
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
@@ -25,9 +25,10 @@ BARRIERS = frozenset({"barrier", "monitored_barrier"})
 def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[tuple[ThreadKey, ...], str]:
     """The ranks that do something else than most; and why these, where a comparison of their ways told.
 
-    On a tie: not those in a backward pass, which every rank reaches in its turn; those that are where only their number takes
-    them; those that have come further in the program, for they have passed what the others wait in; those in a barrier, which
-    a rank reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
+    On a tie: of more than two groups, the one whose way through the program parts first from those of all others; not those in
+    a backward pass, which every rank reaches in its turn; those that are where only their number takes them; those that have
+    come further in the program, for they have passed what the others wait in; those in a barrier, which a rank reaches that
+    left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
     weights = {
         name: sum(stuck.job.world.weight(key[0]) for key in (*keys, *_beside(stuck, keys)))
@@ -41,10 +42,12 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
         odd = groups[ahead.name]
         return tuple(odd), ahead.why(names_of(stuck, odd), names_of(stuck, other))
 
-    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
+    shared = calls_in_common(stacks) if len(stacks) > 2 else {}
+
+    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, int, bool, bool, int]:
         name, keys = item
         rank = min((stuck.job.role(key[0]).rank or 0 for key in keys), default=0)
-        return weights[name], name == BACKWARD, name not in BARRIERS, rank
+        return weights[name], shared.get(name, 0), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1]), ""
 
