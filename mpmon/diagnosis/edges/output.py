@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.ends import end_of_process
 from mpmon.diagnosis.edges.messages import has_mail
+from mpmon.diagnosis.edges.serving import accepts
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.state.history import ThreadKey
@@ -53,12 +54,12 @@ def _is_left(job: JobState, pid: int) -> bool:
 
 
 def _rests(job: JobState, pid: int) -> bool:
-    """The process will not end soon: each of its threads has not run for a while, nor will soon run by itself, or stays
-    for ever in a loop that only sleeps.
+    """The process will not end soon: it is a server that waits for connections; or each of its threads has not run for a while,
+    nor will soon run by itself, or stays for ever in a loop that only sleeps.
     """
-    if not job.is_alive(pid):
-        return True
     rows = (*job.threads(pid), *job.natives(pid))
+    if not job.is_alive(pid) or any(accepts(job, key) for key in rows):
+        return True
     return bool(rows) and all(_is_still(job, key) or job.only_sleeps(key) for key in rows)
 
 

@@ -25,12 +25,16 @@ NOT_KNOWN = -1
 """The digest of an object that could not be read."""
 
 
-def keep_changing(samples: Sequence[Sample]) -> bool:
+def keep_changing(samples: Sequence[Sample], *, outside: int | None = None) -> bool:
     """The state changed in each of the last readings. Only top-level code counts: a change inside a task that does not end is
     no progress, nor is a library's own counter while its task asks it for something, such as attempts to get a result, or what
     a library's call changes that only looks for something, such as the buffers of the connection over which it asks.
 
     Readings in a timed wait other than a sleep are left out: the awaited object counts its waiters.
+
+    Args:
+        samples: Those of the thread.
+        outside: The place of a call, from the outermost one: what only it and those below it lead to does not count.
     """
     rows = (sample for sample in samples if sample.wait_state.kind is Wait.SLEEP or not _pauses(sample))
     stacks = list(
@@ -41,7 +45,8 @@ def keep_changing(samples: Sequence[Sample]) -> bool:
         return False
     in_task = context(last[-1]) is not None
     return all(
-        _differ(before, after, but=_counted(before, after) if in_task else ()) for before, after in pairwise(last)
+        _differ(before, after, but=_counted(before, after) if in_task else (), outside=outside)
+        for before, after in pairwise(last)
     )
 
 
@@ -211,8 +216,14 @@ def _call(frame: Frame) -> tuple[object, ...]:
     return frame.function, frame.file, frame.line, frame.arguments_digest
 
 
-def _differ(before: Stack, after: Stack, *, but: Collection[tuple[int, int]] = ()) -> bool:
-    """The state reachable from some variable of the same call differs; those in `but`, by place and number, are left out."""
+def _differ(before: Stack, after: Stack, *, but: Collection[tuple[int, int]] = (), outside: int | None = None) -> bool:
+    """The state reachable from some variable of the same call differs; those in `but`, by place and number, are left out, and
+    those of the calls from the one at `outside` on, also where an outer call leads to the same state.
+    """
     known = {(place, number): digest for place, number, digest in before.contents or () if (place, number) not in but}
-    pairs = [(known.get((place, number)), digest) for place, number, digest in after.contents or ()]
-    return any(was is not None and NOT_KNOWN not in (was, digest) and was != digest for was, digest in pairs)
+    pairs = [(place, known.get((place, number)), digest) for place, number, digest in after.contents or ()]
+    inner = {(was, digest) for place, was, digest in pairs if outside is not None and place >= outside}
+    return any(
+        was is not None and NOT_KNOWN not in (was, digest) and was != digest and (was, digest) not in inner
+        for _, was, digest in pairs
+    )

@@ -52,10 +52,7 @@ def keepers_of_ends(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _are_ancestors(stuck: StuckSet, targets: Sequence[Target], pid: int) -> bool:
-    above, processes = {pid}, stuck.job.processes
-    while (parent := processes[pid].ppid) in processes and parent not in above:
-        above.add(parent)
-        pid = parent
+    above = {pid, *stuck.job.ancestors(pid)}
     return all(isinstance(target, tuple) and target[0] in above for target in targets)
 
 
@@ -95,11 +92,21 @@ def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def starters(stuck: StuckSet) -> list[ThreadKey]:
-    """In a cycle, the parents of members that wait in a standard stream: a parent decides what is read and closed."""
+    """In a cycle, the parents of members that wait in a standard stream: a parent decides what is read and closed. Of a command
+    that a shell runs, the one that has the other end of the shell's streams.
+    """
     started = [key for key in stuck.at_end if in_given_stream(stuck.job, key)]
-    parents = {stuck.job.processes[key[0]].ppid for key in started}
+    parents = {_starter(stuck, key) for key in started}
     found = [key for key in stuck.at_end if key[0] in parents]
     return found if stuck.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
+
+
+def _starter(stuck: StuckSet, key: ThreadKey) -> int:
+    """The parent; above a shell, which only passes on its own streams, the one that started that, if it has the other end."""
+    job, able = stuck.job, {target[0] for target in stuck.targets(key) if isinstance(target, tuple)}
+    parent = job.processes[key[0]].ppid
+    above = next((pid for pid in job.ancestors(key[0]) if pid not in job.foreign), parent)
+    return above if above in able else parent
 
 
 def in_given_stream(job: JobState, key: ThreadKey) -> bool:

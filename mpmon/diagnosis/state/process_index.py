@@ -86,6 +86,15 @@ class ProcessIndex:
         found = self.role(pid).parent
         return self.processes[pid].ppid if found is None else found
 
+    def ancestors(self, pid: int) -> list[int]:
+        """Those of the job, the parent first."""
+        found, parent = [], self.processes[pid].ppid
+        # In a damaged recording processes may be their own ancestors.
+        while parent in self.processes and parent not in found:
+            found.append(parent)
+            parent = self.processes[parent].ppid
+        return found
+
     @cached_property
     def clients(self) -> dict[int, list[int]]:
         """Pids by the process they work for (`Role.parent`)."""

@@ -60,11 +60,20 @@ class ThreadMotions(ThreadWaits):
                 self._motions[key] = motion(past, self.now)
             else:
                 found = self.memory.same(("motion", key), _gets_on, past.samples)
+                if found is Motion.PROGRESSING and self._only_enters(key, past.samples):
+                    found = Motion.POLLING
                 moves = till_now(found, past, self.now)
                 may_ask = moves is Motion.PROGRESSING or (moves is Motion.UNKNOWN and key[0] in self.foreign)
                 asks = may_ask and self.asks_since(key) is not None
                 self._motions[key] = Motion.POLLING if asks else moves
         return self._motions[key]
+
+    def _only_enters(self, key: ThreadKey, samples: tuple[Sample, ...]) -> bool:
+        """The thread polls to enter a `with` block, and all that changes is what this call leads to."""
+        wanted = self.block_wanted(key)
+        if wanted is None or gets_on(samples) is not Motion.POLLING:
+            return False
+        return not keep_changing(samples, outside=wanted.depth)
 
     def asks_since(self, key: ThreadKey) -> float | None:
         """Since when a thread has been repeating a request and getting the same answer, though in a new object each time: a wait
