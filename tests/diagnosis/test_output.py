@@ -65,6 +65,16 @@ def test_one_that_may_still_end_is_waited_for(sleep: dict[str, object]) -> None:
     assert said(**sleep).verdict is not Verdict.HUNG  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_server_that_wakes_up_for_its_timers_does_not_end(*, listens: bool) -> None:
+    accepts = blocked("epoll_wait", "socket:9", pid=EXPORTER, tid=EXPORTER + 90)
+    found = said(
+        kernel_object("socket:9", kind="socket", listens=listens), thread(EXPORTER, EXPORTER + 90), accepts, ran=True
+    )
+    assert (found.verdict is Verdict.HUNG) == listens
+    assert not listens or "keeps its output pipe open" in found.findings[0].summary
+
+
 SLEEPS = {"wakes_at": START + 30, "ran_at": START}
 
 

@@ -31,7 +31,11 @@ def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     why = f"the subprocess has ended, but {names} {does} its output pipe open"
     # Of a program that is not Python nothing can be told but that it runs: the line to look at is the reader's.
     ours = tuple(pid for pid in left if job.has_frames(pid))
-    kept = NoReleaser(why, ours, Absent.INHERITED) if ours else External(f"{names} to close a pipe")
+    kept = (
+        NoReleaser(why, ours, Absent.INHERITED)
+        if ours
+        else External(f"{names} to close a pipe", reason=Absent.INHERITED)
+    )
     return WaitEdge((kept,), words="the end of a subprocess's output", evidence=why)
 
 

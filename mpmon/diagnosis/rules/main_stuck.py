@@ -11,6 +11,7 @@ from __future__ import annotations
 from mpmon.diagnosis.advice.stands import for_standing
 from mpmon.diagnosis.criteria.parts import Part, part
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.frames import bare
@@ -30,6 +31,8 @@ def match(stuck: StuckSet) -> Match | None:
     sampler = stuck.context() is Context.SAMPLER
     where = " (in the DataLoader's sampler)" if sampler else ""
     spins = stuck.motion() is Motion.BUSY_LOOP
+    if stuck.outside is not None and stuck.outside.reason is Absent.INHERITED:
+        return _reads_output(stuck)
     return Match(
         summary=f"{stuck.role()} has been {stuck.has_been()}{where}{stuck.in_detail()}",
         evidence=(
@@ -38,6 +41,17 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         advice=for_standing(stuck),
         certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.NOT_SCHEDULED else Certainty.POSSIBLE,
+    )
+
+
+def _reads_output(stuck: StuckSet) -> Match:
+    """A program that a subprocess left in the background keeps the pipe open that it writes its output to."""
+    evidence = stuck.edge_evidence()
+    return Match(
+        summary=f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.root or stuck.goal)}: {evidence[0]}",
+        evidence=evidence,
+        advice=("Redirect the output of what runs on in the background: `program >/dev/null 2>&1 &`.",),
+        certainty=Certainty.LIKELY,
     )
 
 
