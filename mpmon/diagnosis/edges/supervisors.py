@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
-from mpmon.diagnosis.edges.other_ends import other_ends
 from mpmon.diagnosis.edges.serving import awaited
-from mpmon.diagnosis.graph import Target, WaitEdge
+from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.model import KernelObject, QueueState
+from mpmon.model import Handle, KernelObject, QueueState
 
 _BY_PEOPLE: frozenset[int] = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
 """What a terminal, a service manager and a scheduler of batch jobs send."""
@@ -41,15 +40,15 @@ def fed_by(job: JobState, pid: int, mates: Iterable[int]) -> set[int]:
     """Those of these that wait for what only this process gives them, or such ones do: workers without work. No circle of those
     that wait for each other.
     """
-    fed = {pid}
-    while more := {mate for mate in mates if mate not in fed and _is_fed_by(job, mate, fed)}:
+    fed, works = {pid}, {pid} if _works_beside(job, pid) else set[int]()
+    while more := {mate for mate in mates if mate not in fed and _is_fed_by(job, mate, fed, works)}:
         fed |= more
     return fed - {pid}
 
 
-def _is_fed_by(job: JobState, pid: int, fed: set[int]) -> bool:
+def _is_fed_by(job: JobState, pid: int, fed: set[int], works: set[int]) -> bool:
     """The main thread waits for an item, or for its turn to, of a queue into which none but these have put; for data that one of
-    these may send; or for an event that the handler of a signal may set in one.
+    these may send, which is not in the midst of its work; or for an event that the handler of a signal may set in one.
     """
     main = (pid, pid)
     if job.wait_state(main).kind is Wait.PROCESS_EVENT:
@@ -64,14 +63,17 @@ def _is_fed_by(job: JobState, pid: int, fed: set[int]) -> bool:
     if not objects:
         # It asks again and again between naps: for which queue is unknown, but its starter may have put into it.
         return job.wait_state(main).kind is Wait.QUEUE_GET and job.starter(pid) in fed
-    return all(_gives(job, list(other_ends(job, main, item, writes=False)), fed) for item in objects)
+    givers = fed - works
+    return all(any(row.pid in givers and (item.peer or row.writes) for row in _far_end(job, item)) for item in objects)
 
 
-def _gives(job: JobState, ends: list[Target], fed: set[int]) -> bool:
-    """Of the threads that may send the data, one is of these processes, and none of theirs is in the midst of its work."""
-    threads = [end for end in ends if isinstance(end, tuple) and end[0] in fed]
-    beside = (job.wait_state(key) for key in threads if key[0] != key[1])
-    return bool(threads) and all(state.idle or state.kind in _READS for state in beside)
+def _far_end(job: JobState, item: KernelObject) -> list[Handle]:
+    return job.holders.get(item.peer or item.id, [])
+
+
+def _works_beside(job: JobState, pid: int) -> bool:
+    """A thread beside the main one does something else than to wait for data."""
+    return any(job.wait_state(key).kind not in _READS for key in job.others_at_work((pid, pid)))
 
 
 def _may_be_set(job: JobState, item: KernelObject, fed: set[int]) -> bool:
