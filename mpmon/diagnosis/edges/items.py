@@ -71,3 +71,9 @@ def _putters(job: JobState, objects: Iterable[KernelObject]) -> frozenset[int] |
 def queues(job: JobState, objects: Iterable[KernelObject]) -> list[QueueState]:
     """The queues that some of these are the pipes of."""
     return [queue for item in objects if (queue := job.queues.get(item.id))]
+
+
+def queue_of(job: JobState, key: ThreadKey) -> QueueState | None:
+    """The queue for whose items, or for the turn to take one, a thread waits."""
+    names = {item.id for item in job.waits_on(key)}
+    return next((row for row in job.queues.values() if row.object in names or row.read_lock in names), None)

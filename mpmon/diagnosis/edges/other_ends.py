@@ -11,7 +11,7 @@ from mpmon.diagnosis.edges.serving import waits_inside
 from mpmon.diagnosis.graph import Target
 from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stacks.waits import Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import IN_VAIN_S
@@ -61,9 +61,12 @@ def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
     """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began and
-    now wait for another process again.
+    now wait for another process again; and, for data, those that serve beside a main thread that waits for processes to end.
     """
-    first = acting_thread(job, pid)
+    first, row = acting_thread(job, pid), job.blocked.get(key)
+    reads = row is not None and not row.writes
+    if reads and first == (pid, pid) and job.wait_state(first).kind in ENDS_OF_PROCESSES:
+        yield from (other for other in job.accepting.get(pid, ()) if job.wait_state(other).idle)
     if not _leaves_to_starter(job, key, first):
         yield first
     waiter = job.thread_history(key)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
+from mpmon.diagnosis.edges.items import queue_of
 from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.model import Handle, KernelObject, QueueState
+from mpmon.model import Handle, KernelObject
 
 _BY_PEOPLE: frozenset[int] = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
 """What a terminal, a service manager and a scheduler of batch jobs send."""
@@ -55,7 +56,7 @@ def _is_fed_by(job: JobState, pid: int, fed: set[int], works: set[int]) -> bool:
         return not in_barrier(job.stacks.get(main)) and any(_may_be_set(job, item, fed) for item in job.waits_on(main))
     if job.wait_state(main).kind not in _READS:
         return False
-    if (queue := _queue(job, main)) and queue.putters:
+    if (queue := queue_of(job, main)) and queue.putters:
         return fed.issuperset(queue.putters)
     if queue and queue.object not in {item.id for item in job.waits_on(main)}:
         return any(row.writes and row.pid in fed for row in job.holders.get(queue.object, ()))
@@ -79,8 +80,3 @@ def _works_beside(job: JobState, pid: int) -> bool:
 def _may_be_set(job: JobState, item: KernelObject, fed: set[int]) -> bool:
     """One of these has it, and handles a signal: the handler may set it."""
     return any(row.pid in fed and job.processes[row.pid].catches_term for row in job.holders.get(item.id, ()))
-
-
-def _queue(job: JobState, key: ThreadKey) -> QueueState | None:
-    names = {item.id for item in job.waits_on(key)}
-    return next((row for row in job.queues.values() if row.object in names or row.read_lock in names), None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.edges.leaves import looks_again
+from mpmon.diagnosis.edges.supervisors import fed_by
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.loops import deadlocked
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.stacks.shapes import entered
-from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, SIGNAL_CALLS, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import stands_since
@@ -28,6 +29,7 @@ def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
         or _only_serves(job, graph, closed)
         or _only_prompts(job, graph, closed)
         or _only_streams(job, graph, closed)
+        or _only_supervises(job, closed)
     )
 
 
@@ -39,6 +41,26 @@ def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
     if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
+
+
+def _only_supervises(job: JobState, closed: Closed) -> bool:
+    """A process that has a handler of SIGTERM of its own waits for those to end that it started, which wait for what only it
+    gives them: its handler tells them to end, or ends them.
+    """
+    joining = [
+        pid for pid, tid in closed.members if pid == tid and job.wait_state((pid, tid)).kind in ENDS_OF_PROCESSES
+    ]
+    if len(joining) != 1 or not _handles_term(job, joining[0]):
+        return False
+    others = {pid for pid, _ in closed.members if pid != joining[0]}
+    return bool(others) and fed_by(job, joining[0], others).issuperset(others)
+
+
+def _handles_term(job: JobState, pid: int) -> bool:
+    """A child of a fork has the handlers of its parent."""
+    process = job.processes[pid]
+    parent = job.processes.get(process.ppid)
+    return process.catches_term and not (process.forked and parent is not None and parent.catches_term)
 
 
 def _at_work_beside(job: JobState, graph: Graph, closed: Closed) -> list[ThreadKey]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.items import queue_of
 from mpmon.diagnosis.edges.leaves import wakes_at
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
 from mpmon.diagnosis.event_loops import EventLoops
@@ -12,9 +13,10 @@ from mpmon.diagnosis.loops import SLEEP, THREAD, has_timers, may_answer, user_fr
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.stacks.frames import calls, has, inner_machinery, is_user
-from mpmon.diagnosis.stacks.waits import Wait, context
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
+from mpmon.diagnosis.stuck.manager_calls import MANAGERS_FILE
 from mpmon.diagnosis.thresholds import SOON_S
 from mpmon.model import Frame
 
@@ -51,7 +53,7 @@ def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
     """The rank waits for data of ranks that serve, or that are led by these: `if rank == 0: ask = input()`, and a broadcast. Or
-    the consumer of a queue waits for what such a process puts.
+    the consumer of a queue waits for what such a process puts. Who waits for others to end gives nothing before.
     """
     led, from_server = [key], False
     for one in led:
@@ -60,24 +62,45 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
         passed_on = job.wait_state(one).operation in PASSED_ON or _only_consumes(job, one)
         if not passed_on or not edge or len(threads) < len(edge.targets):
             return False
-        others = [row for row in threads if not serves(job, row)]
-        from_server = from_server or len(others) < len(threads)
+        able = [row for row in threads if job.wait_state(row).kind not in ENDS_OF_PROCESSES]
+        others = [row for row in able if not serves(job, row)]
+        from_server = from_server or len(others) < len(able)
         led += [row for row in others if row not in led]
     return from_server
 
 
 def _only_consumes(job: JobState, key: ThreadKey) -> bool:
-    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody by putting one itself; or for
-    data over a pair of sockets whose other end has read all that it sent, or over connections that their server watches,
-    and over which it has never sent any.
+    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event between
+    processes; for a message over a pipe; or for data over a pair of sockets whose other end has read all that it sent, or over
+    connections that their server watches, and over which it has never sent any. A manager waits for it in its client's stead.
     """
-    sockets = [item for item in job.waits_on(key) if item.kind == "socket"]
-    if sockets and job.wait_state(key).kind in (Wait.SOCKET, Wait.QUEUE_GET):
+    if has(job.stacks.get(key), *_IN_MANAGER):
+        return True
+    kind, sockets = job.wait_state(key).kind, [item for item in job.waits_on(key) if item.kind == "socket"]
+    if sockets and kind in (Wait.SOCKET, Wait.QUEUE_GET):
         return all(
             row.unread_by_peer == 0 or (row.sent_bytes == 0 and job.waiters.get(row.peer or "")) for row in sockets
         )
-    takes = job.wait_state(key).kind is Wait.QUEUE_GET and has(job.stacks.get(key), QUEUES_FILE, ("get",))
-    return takes and not any(key[0] in queue.putters for queue in job.queues.values())
+    if kind is Wait.PROCESS_EVENT:
+        return not in_barrier(job.stacks.get(key))
+    if kind is Wait.OTHER_CLIENTS:
+        return has(job.stacks.get(key), "/queue.py", ("get",))
+    if has(job.stacks.get(key), QUEUES_FILE, ("get",)):
+        return kind is Wait.QUEUE_GET and not _has_asked(job, key)
+    return kind is Wait.QUEUE_GET and any(item.kind == "pipe" for item in job.waits_on(key))
+
+
+_IN_MANAGER = (MANAGERS_FILE, ("_callmethod",))
+
+
+def _has_asked(job: JobState, key: ThreadKey) -> bool:
+    """The process has put items into a queue from which one takes that puts into the queue for whose items the thread waits;
+    as far as it is known who does.
+    """
+    own = [row for row in job.queues.values() if key[0] in row.putters]
+    awaited_one = queue_of(job, key)
+    suppliers = set(awaited_one.putters if awaited_one else ())
+    return any(not (suppliers and row.getters) or not suppliers.isdisjoint(row.getters) for row in own)
 
 
 def _is_in(job: JobState, key: ThreadKey, call: Frame) -> bool:
