@@ -6,8 +6,10 @@ from mpmon.diagnosis.libraries.rows import Library, Wait, functions, polls, wait
 
 LIBRARY = Library(
     waits=(
-        waits(Wait.JOIN_PROCESS, "/subprocess.py", "wait _wait call run check_call _try_wait", "a subprocess to exit"),
-        waits(Wait.QUEUE_GET, "/subprocess.py", "communicate _communicate check_output", "output of a subprocess"),
+        waits(
+            Wait.JOIN_PROCESS, "/subprocess.py",
+            "wait _wait call run check_call check_output communicate _communicate _try_wait", "a subprocess to exit",
+        ),
     ),
     polls=(polls(Wait.JOIN_PROCESS, "poll .returncode", "a subprocess to exit"),),
     only_waits=(functions("/subprocess.py", "_try_wait"),),
