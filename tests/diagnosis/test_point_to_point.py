@@ -95,9 +95,11 @@ def test_without_connections_nothing_is_known() -> None:
     assert said(*SHORT).cause == "collective-mismatch"
 
 
-def test_most_have_gone_on_and_one_still_receives() -> None:
-    """Then it is that one that does more than the others."""
+def test_one_receives_from_a_rank_that_has_gone_on_with_most() -> None:
+    """That rank should have sent before; of one that still sends, most tell that it does more than the others."""
     finding = said(calls(0, "barrier"), calls(1, "barrier"), calls(2, "recv", src="1"))
+    assert (finding.cause, suspects(finding)) == ("sendrecv-unmatched", ["rank 1"])
+    finding = said(calls(0, "barrier"), calls(1, "barrier"), calls(2, "send", dst="1"))
     assert (finding.cause, suspects(finding)) == ("collective-mismatch", ["rank 2"])
 
 

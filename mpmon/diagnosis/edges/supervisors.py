@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
 
 from mpmon.diagnosis.edges.items import queue_of
 from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.graph import WaitEdge
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, FROM_PEOPLE, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Handle, KernelObject
-
-_BY_PEOPLE: frozenset[int] = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
-"""What a terminal, a service manager and a scheduler of batch jobs send."""
 
 _READS = COMES_BY_READING | {Wait.SOCKET}
 
@@ -33,7 +29,7 @@ def _waits_for_anybody(job: JobState, key: ThreadKey) -> bool:
     """Not only for signals that programs send each other, as one of those that it started may."""
     row, process = job.blocked.get(key), job.processes[key[0]]
     if row and row.signals:
-        return not _BY_PEOPLE.isdisjoint(row.signals)
+        return not FROM_PEOPLE.isdisjoint(row.signals)
     return process.catches_term or not process.catches_call
 
 

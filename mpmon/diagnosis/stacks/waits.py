@@ -9,6 +9,7 @@ code: then the system call gives the meaning (asleep, in file I/O, in a socket),
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from itertools import chain, islice
 
@@ -73,6 +74,9 @@ for _row in WAITS:
 
 SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
+
+FROM_PEOPLE: frozenset[int] = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+"""What a terminal, a service manager and a scheduler of batch jobs send."""
 
 SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", *SIGNAL_CALLS})
 EPOLL_CALLS = frozenset({"epoll_wait", "epoll_pwait", "epoll_pwait2"})

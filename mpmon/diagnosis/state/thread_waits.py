@@ -20,7 +20,16 @@ from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.stacks.shapes import Shape, shape
-from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
+from mpmon.diagnosis.stacks.waits import (
+    FROM_PEOPLE,
+    SIGNAL_CALLS,
+    STOPPED,
+    Wait,
+    WaitState,
+    in_own_code,
+    polled,
+    wait_state,
+)
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
 from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
@@ -322,7 +331,7 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     if key[0] != key[1] or blocked is None or not (own or kind == "process"):
         return None
     stays = (
-        (blocked.syscall in SIGNAL_CALLS and not blocked.has_limit)
+        (blocked.syscall in SIGNAL_CALLS and not (blocked.has_limit and FROM_PEOPLE.isdisjoint(blocked.signals)))
         or (index.tests(key) == () and not index.acts(key))
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
         or ((own or blocked.has_limit) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))

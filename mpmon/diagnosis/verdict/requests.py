@@ -5,15 +5,16 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.items import queue_of
 from mpmon.diagnosis.edges.leaves import wakes_at
 from mpmon.diagnosis.edges.serving import awaited, serves_one, takes_all
+from mpmon.diagnosis.edges.supervisors import fed_by
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
-from mpmon.diagnosis.loops import SLEEP, THREAD, has_timers, may_answer, user_frame
+from mpmon.diagnosis.loops import ENDS_OF_TASKS, SIGNS, SLEEP, THREAD, has_timers, may_answer, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.stacks.frames import calls, has, inner_machinery, is_user
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, in_barrier
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, in_barrier, opens_pipe
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.manager_calls import MANAGERS_FILE
@@ -28,9 +29,22 @@ def is_server(job: JobState, key: ThreadKey) -> bool:
 
 def serves(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for requests, for connections, or for input that an external party may send."""
-    if job.wait_state(key).kind is Wait.SERVICE or job.serves_in_c(key):
+    if job.wait_state(key).kind is Wait.SERVICE or job.serves_in_c(key) or _opens_for_workers(job, key):
         return True
     return any(takes_all(item) for item in awaited(job, key)) or reads_input(job, key)
+
+
+_TO_WRITE = 0o3
+"""O_WRONLY and O_RDWR of open(2)."""
+
+
+def _opens_for_workers(job: JobState, key: ThreadKey) -> bool:
+    """A main program waits until somebody opens a named pipe to write, while all that it started wait for what it gives them."""
+    row = job.blocked.get(key)
+    if row is None or key[0] != key[1] or not (opens_pipe(row) and row.syscall == "openat"):
+        return False
+    flags, mates = next(iter(row.args[2:]), _TO_WRITE), job.helpmates(key[0])
+    return not flags & _TO_WRITE and bool(mates) and fed_by(job, key[0], mates).issuperset(mates)
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
@@ -70,27 +84,37 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _only_consumes(job: JobState, key: ThreadKey) -> bool:
-    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event between
-    processes; for a message over a pipe; or for data over a pair of sockets whose other end has read all that it sent, or over
-    connections that their server watches, and over which it has never sent any. A manager waits for it in its client's stead.
+    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event or a
+    permit between processes; for a message over a pipe, or its input; or for data over a pair of sockets whose other end has
+    read all that it sent, or over connections that their server watches, and over which it has never sent any. A manager
+    waits for it in its client's stead, an event loop in its tasks'.
     """
-    if has(job.stacks.get(key), *_IN_MANAGER):
+    stack, kind, row = job.stacks.get(key), job.wait_state(key).kind, job.blocked.get(key)
+    sockets = [item for item in job.waits_on(key) if item.kind == "socket"]
+    if kind is Wait.EVENT_LOOP:
+        waits = [task.waits for task in job.of(EventLoops).known(key)]
+        return bool(waits) and _GIVEN.issuperset(waits)
+    if kind is Wait.OTHER_CLIENTS:
+        return has(stack, "/queue.py", ("get",))
+    if has(stack, MANAGERS_FILE, ("_callmethod",)):
         return True
-    kind, sockets = job.wait_state(key).kind, [item for item in job.waits_on(key) if item.kind == "socket"]
     if sockets and kind in (Wait.SOCKET, Wait.QUEUE_GET):
         return all(
-            row.unread_by_peer == 0 or (row.sent_bytes == 0 and job.waiters.get(row.peer or "")) for row in sockets
+            item.unread_by_peer == 0 or (item.sent_bytes == 0 and job.waiters.get(item.peer or "")) for item in sockets
         )
     if kind is Wait.PROCESS_EVENT:
-        return not in_barrier(job.stacks.get(key))
-    if kind is Wait.OTHER_CLIENTS:
-        return has(job.stacks.get(key), "/queue.py", ("get",))
-    if has(job.stacks.get(key), QUEUES_FILE, ("get",)):
+        return not in_barrier(stack)
+    if kind is Wait.LOCK:
+        return any(use.max_value > 1 for item in job.waits_on(key) for use in job.uses.get(item.id, ()))
+    if kind is Wait.PIPE_READ:
+        return row is not None and row.args[:1] == (0,)
+    if has(stack, QUEUES_FILE, ("get",)):
         return kind is Wait.QUEUE_GET and not _has_asked(job, key)
     return kind is Wait.QUEUE_GET and any(item.kind == "pipe" for item in job.waits_on(key))
 
 
-_IN_MANAGER = (MANAGERS_FILE, ("_callmethod",))
+_GIVEN = frozenset({*SIGNS, *ENDS_OF_TASKS, "queue get", SLEEP})
+"""What tasks wait for that only take what they are given."""
 
 
 def _has_asked(job: JobState, key: ThreadKey) -> bool:

@@ -30,6 +30,8 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
     come further in the program, for they have passed what the others wait in; those in a barrier, which a rank reaches that
     left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
+    if (last := _last_of_groups(stuck, groups)) is not None:
+        return (last,), ""
     weights = {
         name: sum(stuck.job.world.weight(key[0]) for key in (*keys, *_beside(stuck, keys)))
         for name, keys in groups.items()
@@ -50,6 +52,20 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[t
         return weights[name], shared.get(name, 0), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1]), ""
+
+
+def _last_of_groups(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
+    """Where each rank of a smaller group waits for one other rank: the one in a larger group that this leads to, which has passed
+    what the smaller groups wait in.
+    """
+    keys, job = [key for found in groups.values() for key in found], stuck.job
+    for end in keys:
+        inner = [key for key in keys if key != end and set(job.group_of(key)) < set(job.group_of(end))]
+        ones = [targets[0] for key in inner if len(targets := stuck.targets(key)) == 1]
+        outer = [key for key in keys if key != end and key not in inner]
+        if len(ones) == len(inner) > 1 and not outer and set(ones) <= {end, *inner} and end in ones:
+            return end
+    return None
 
 
 def _beside(stuck: StuckSet, keys: Sequence[ThreadKey]) -> list[ThreadKey]:

@@ -52,12 +52,16 @@ def _directions(groups: dict[str, list[ThreadKey]]) -> Differs | None:
 
 
 def _gone_on(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
-    """A rank in a collective for which more ranks wait point to point than are in that collective."""
+    """A rank in a collective for which more ranks wait point to point than are in that collective, or from which one wants to
+    receive: it has passed where it should have sent.
+    """
     waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
     others = [key for name, keys in groups.items() if name not in _ONE_SIDED for key in keys]
     ends = {_leads_to(stuck, key, waiting) for key in waiting}
     end = next(iter(ends), None)
-    return end if len(ends) == 1 and end in others and len(waiting) > len(others) else None
+    calls = [stuck.wait_state(key).operation for key in waiting if end in stuck.targets(key)]
+    passed = len(waiting) > len(others) or _RECEIVES.issuperset(calls)
+    return end if len(ends) == 1 and end in others and passed else None
 
 
 def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> ThreadKey | None:
