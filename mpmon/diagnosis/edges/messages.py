@@ -9,7 +9,7 @@ from mpmon.diagnosis.edges.dead import crashed, lost_relatives
 from mpmon.diagnosis.edges.heirs import told
 from mpmon.diagnosis.edges.items import asked, keeps_items, queues
 from mpmon.diagnosis.edges.other_ends import other_ends, reads_from_command
-from mpmon.diagnosis.edges.serving import awaited
+from mpmon.diagnosis.edges.serving import awaited, takes_all
 from mpmon.diagnosis.edges.taken import taken_by_ended
 from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.graph.nodes import FEW
@@ -36,7 +36,13 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     writes = bool((row := job.blocked.get(key)) and row.writes)
     by_item = [(item, list(other_ends(job, key, item, writes=writes))) for item in objects]
     ends = _far_ends(job, key, by_item, writes=writes)
-    outside = [External(item.path or "") for item, found in by_item if not found and leads_out(item)]
+    # A loop that takes datagrams from anybody does not wait for its own wake-up socket.
+    open_to_all = len(objects) > 1 and not writes
+    outside = [
+        External(item.path or "")
+        for item, found in by_item
+        if not found and (leads_out(item) or (open_to_all and item.kind == "socket" and takes_all(item)))
+    ]
     if any(isinstance(end, tuple) and end[0] != key[0] for end in ends) and objects == list(job.waits_on(key)):
         # What another process of the job may send comes first, unless a native thread watches all connections of the process.
         outside = []

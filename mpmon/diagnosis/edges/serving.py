@@ -179,4 +179,5 @@ def takes_all(item: KernelObject) -> bool:
         item.listens
         or item.kind in ("inotify", "signalfd")
         or (item.path or "").endswith((" to 0.0.0.0:0", " to [::]:0"))
+        or ((item.path or "").startswith("unix ") and not (item.peer or item.listener))
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mpmon.diagnosis.edges.items import queue_of
 from mpmon.diagnosis.edges.serving import awaited
 from mpmon.diagnosis.graph import WaitEdge
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, FROM_PEOPLE, Wait, in_barrier
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, FROM_PEOPLE, SIGNAL_CALLS, Wait, in_barrier
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Handle, KernelObject
@@ -30,7 +30,7 @@ def _waits_for_anybody(job: JobState, key: ThreadKey) -> bool:
     row, process = job.blocked.get(key), job.processes[key[0]]
     if row and row.signals:
         return not FROM_PEOPLE.isdisjoint(row.signals)
-    return process.catches_term or not process.catches_call
+    return process.catches_term or not process.catches_call or not (row and row.syscall in SIGNAL_CALLS)
 
 
 def fed_by(job: JobState, pid: int, mates: Iterable[int]) -> set[int]:
@@ -75,4 +75,5 @@ def _works_beside(job: JobState, pid: int) -> bool:
 
 def _may_be_set(job: JobState, item: KernelObject, fed: set[int]) -> bool:
     """One of these has it, and handles a signal: the handler may set it."""
-    return any(row.pid in fed and job.processes[row.pid].catches_term for row in job.holders.get(item.id, ()))
+    able = (job.processes[row.pid] for row in job.holders.get(item.id, ()) if row.pid in fed)
+    return any(process.catches_term or process.catches_call for process in able)

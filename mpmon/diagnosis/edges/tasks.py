@@ -5,9 +5,10 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.messages import leads_out
 from mpmon.diagnosis.edges.other_ends import reads_from_command
 from mpmon.diagnosis.graph import Absent, External, NoReleaser, WaitEdge
+from mpmon.diagnosis.libraries import SHARES
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.frames import in_call, is_user
 from mpmon.diagnosis.stacks.waits import EPOLL_CALLS, Wait, context
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -27,7 +28,8 @@ def asked_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     past = job.thread_history(key)
     if not packages or past is None or not _asks(job, key) or share(past.samples) > POLLS_SHARE:
         return None
-    if reads_from_command(job, key):
+    shares = in_call(job.stacks.get(key), SHARES) and not packages & job.shape(key).runs
+    if shares or reads_from_command(job, key):
         return None
     tasks = [other for other in job.tasks if packages & job.shape(other).runs]
     others = [other for other in tasks if other != key]

@@ -216,6 +216,8 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that serve one connection per call."""
     serves_itself: tuple[Functions, ...] = ()
     """Loops that accept connections for the library's own ends, and never call the user's code."""
+    shares: tuple[Functions, ...] = ()
+    """Functions that wait for what any client of the library's server may put, set or publish, and for no task."""
     turns: tuple[Functions, ...] = ()
     """Frames of an event loop that run a callback, during which the loop does nothing else."""
     only_waits: tuple[Functions, ...] = ()

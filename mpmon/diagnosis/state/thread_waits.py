@@ -364,8 +364,9 @@ def _stays_in_event(index: ThreadWaits, key: ThreadKey) -> bool:
 
 
 def _may_be_told(index: ThreadWaits, key: ThreadKey) -> bool:
-    """A SIGTERM handler, or a thread that listens, may set an event of the process."""
-    if index.processes[key[0]].catches_term:
+    """The handler of a signal, or a thread that listens, may set an event of the process."""
+    process = index.processes[key[0]]
+    if process.catches_term or process.catches_call:
         return True
     return any(item.listens for other in index.threads(key[0]) for item in index.waits_on(other))
 

@@ -85,9 +85,9 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 def _only_consumes(job: JobState, key: ThreadKey) -> bool:
     """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event or a
-    permit between processes; for a message over a pipe, or its input; or for data over a pair of sockets whose other end has
-    read all that it sent, or over connections that their server watches, and over which it has never sent any. A manager
-    waits for it in its client's stead, an event loop in its tasks'.
+    permit between processes; for a message over a pipe, an eventfd, or its input; or for data over a pair of sockets whose
+    other end has read all that it sent, or over connections that their server watches, and over which it has never sent
+    any. A manager waits for it in its client's stead, an event loop in its tasks'.
     """
     stack, kind, row = job.stacks.get(key), job.wait_state(key).kind, job.blocked.get(key)
     sockets = [item for item in job.waits_on(key) if item.kind == "socket"]
@@ -107,7 +107,8 @@ def _only_consumes(job: JobState, key: ThreadKey) -> bool:
     if kind is Wait.LOCK:
         return any(use.max_value > 1 for item in job.waits_on(key) for use in job.uses.get(item.id, ()))
     if kind is Wait.PIPE_READ:
-        return row is not None and row.args[:1] == (0,)
+        signals = any(item.kind == "eventfd" for item in job.waits_on(key))
+        return signals or (row is not None and row.args[:1] == (0,))
     if has(stack, QUEUES_FILE, ("get",)):
         return kind is Wait.QUEUE_GET and not _has_asked(job, key)
     return kind is Wait.QUEUE_GET and any(item.kind == "pipe" for item in job.waits_on(key))
