@@ -30,6 +30,7 @@ def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
         or _only_prompts(job, graph, closed)
         or _only_streams(job, graph, closed)
         or _only_supervises(job, closed)
+        or _awaits_file(job, graph, closed)
     )
 
 
@@ -39,6 +40,17 @@ def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
     asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
     if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
+        return False
+    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
+
+
+def _awaits_file(job: JobState, graph: Graph, closed: Closed) -> bool:
+    """The goal looks for a file, such as a person's answer, and nobody of the job has ended or is stuck who could make it."""
+    goal = closed.goal
+    others = (key for key in closed.members if key != goal)
+    if job.wait_state(goal).kind is not Wait.FILE_MARK or not all(job.wait_state(key).idle for key in others):
+        return False
+    if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
 

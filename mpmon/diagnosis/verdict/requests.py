@@ -14,7 +14,7 @@ from mpmon.diagnosis.loops import ENDS_OF_TASKS, SIGNS, SLEEP, THREAD, has_timer
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.stacks.frames import calls, has, inner_machinery, is_user
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, in_barrier, opens_pipe
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, opens_pipe
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.manager_calls import MANAGERS_FILE
@@ -84,10 +84,10 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _only_consumes(job: JobState, key: ThreadKey) -> bool:
-    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event or a
-    permit between processes; for a message over a pipe, an eventfd, or its input; or for data over a pair of sockets whose
-    other end has read all that it sent, or over connections that their server watches, and over which it has never sent
-    any. A manager waits for it in its client's stead, an event loop in its tasks'.
+    """The thread waits for an item of a queue, or for its turn to, and its process has asked nobody for it; for an event, a
+    barrier or a permit between processes; for a message over a pipe, an eventfd, or its input; or for data over a pair of
+    sockets whose other end has read all that it sent, or over connections that their server watches, and over which it has
+    never sent any. A manager waits for it in its client's stead, an event loop in its tasks'.
     """
     stack, kind, row = job.stacks.get(key), job.wait_state(key).kind, job.blocked.get(key)
     sockets = [item for item in job.waits_on(key) if item.kind == "socket"]
@@ -103,7 +103,7 @@ def _only_consumes(job: JobState, key: ThreadKey) -> bool:
             item.unread_by_peer == 0 or (item.sent_bytes == 0 and job.waiters.get(item.peer or "")) for item in sockets
         )
     if kind is Wait.PROCESS_EVENT:
-        return not in_barrier(stack)
+        return True
     if kind is Wait.LOCK:
         return any(use.max_value > 1 for item in job.waits_on(key) for use in job.uses.get(item.id, ()))
     if kind is Wait.PIPE_READ:
