@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.edges.connections import servers
 from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.heirs import users
-from mpmon.diagnosis.edges.serving import waits_inside
+from mpmon.diagnosis.edges.serving import accepts, waits_inside
 from mpmon.diagnosis.graph import Target
 from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
@@ -49,14 +49,19 @@ def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: boo
 
 def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
     """The process has inherited a queue into which others put, has never put anything, and only waits for a signal, or sleeps in
-    a loop without an exit, such as one that reports or looks after something.
+    a loop without an exit, such as one that reports or looks after something; or it accepts connections, while one of those
+    others may still put.
     """
     # Hardly any process does, while a queue may have a thousand heirs.
-    kind = job.wait_state((pid, pid)).kind
-    if kind is not Wait.SIGNAL and (kind is not Wait.SLEEP or job.tests((pid, pid)) != ()):
+    main, kind = (pid, pid), job.wait_state((pid, pid)).kind
+    serves = accepts(job, main)
+    if not serves and kind is not Wait.SIGNAL and (kind is not Wait.SLEEP or job.tests(main) != ()):
         return False
     queue = job.queues.get(item.id)
-    return queue is not None and bool(queue.putters) and pid not in {*queue.putters, *queue.getters}
+    if queue is None or not queue.putters or pid in {*queue.putters, *queue.getters}:
+        return False
+    putters = [putter for putter in queue.putters if job.may_act(putter)]
+    return not serves or any(job.wait_state((one, one)).kind not in ENDS_OF_PROCESSES for one in putters)
 
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:

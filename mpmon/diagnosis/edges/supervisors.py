@@ -37,15 +37,15 @@ def fed_by(job: JobState, pid: int, mates: Iterable[int]) -> set[int]:
     """Those of these that wait for what only this process gives them, or such ones do: workers without work. No circle of those
     that wait for each other.
     """
-    fed, works = {pid}, {pid} if _works_beside(job, pid) else set[int]()
-    while more := {mate for mate in mates if mate not in fed and _is_fed_by(job, mate, fed, works)}:
+    fed, sends = {pid}, not _works_beside(job, pid)
+    while more := {mate for mate in mates if mate not in fed and _is_fed_by(job, mate, fed, pid if sends else None)}:
         fed |= more
     return fed - {pid}
 
 
-def _is_fed_by(job: JobState, pid: int, fed: set[int], works: set[int]) -> bool:
-    """The main thread waits for an item, or for its turn to, of a queue into which none but these have put; for data that one of
-    these may send, which is not in the midst of its work; or for an event that the handler of a signal may set in one.
+def _is_fed_by(job: JobState, pid: int, fed: set[int], sender: int | None) -> bool:
+    """The main thread waits for an item, or for its turn to, of a queue into which none but these have put; for data that the
+    sender may send, where the others have only inherited its pipes; or for an event that the handler of a signal may set.
     """
     main = (pid, pid)
     if job.wait_state(main).kind is Wait.PROCESS_EVENT:
@@ -60,8 +60,7 @@ def _is_fed_by(job: JobState, pid: int, fed: set[int], works: set[int]) -> bool:
     if not objects:
         # It asks again and again between naps: for which queue is unknown, but its starter may have put into it.
         return job.wait_state(main).kind is Wait.QUEUE_GET and job.starter(pid) in fed
-    givers = fed - works
-    return all(any(row.pid in givers and (item.peer or row.writes) for row in _far_end(job, item)) for item in objects)
+    return all(any(row.pid == sender and (item.peer or row.writes) for row in _far_end(job, item)) for item in objects)
 
 
 def _far_end(job: JobState, item: KernelObject) -> list[Handle]:

@@ -65,6 +65,9 @@ def _only_supervises(job: JobState, closed: Closed) -> bool:
     if len(joining) != 1 or not _handles_term(job, joining[0]):
         return False
     others = {pid for pid, _ in closed.members if pid != joining[0]}
+    if any(joining[0] in queue.putters for queue in job.queues.values()):
+        # Who has put work and then waits for the ends of others, may have forgotten to tell them that this was all.
+        return False
     return bool(others) and fed_by(job, joining[0], others).issuperset(others)
 
 
