@@ -290,8 +290,9 @@ def _permits(
     if givers:
         return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that other processes release")
     dead = tuple(gone.pid for gone in lost_relatives(job, key[0], certain=False))
-    # One that nobody took may be a signal, which another process gives once its own wait is over.
-    others = () if owners or dead else _beside(job, item, [use.pid for use in uses if use.pid != key[0]])
+    # One that nobody took may be a signal, which another process gives once its own wait is over, or when somebody connects.
+    pids = [] if owners or dead else [use.pid for use in uses if use.pid != key[0]]
+    others = _beside(job, item, pids) or tuple(server for pid in pids for server in job.accepting.get(pid, ()))
     if not owners and (givers_to_be := busy or others):
         return WaitEdge(
             givers_to_be, words="a semaphore that other processes release", evidence=f"{item.id} has value 0"
