@@ -50,7 +50,7 @@ WORDS = {
     "stream": "awaits a connection or a pipe", "room": "awaits room in a connection or a pipe",
     "executor": "awaits the end of its executor's threads",
     "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
-    "thread": "awaits the result of a thread", "requests": "serves requests",
+    "thread": "awaits the result of a thread", "requests": "stays until it is cancelled",
     "future": "awaits a future", "ready": "is about to continue", "running": "runs",
 }  # fmt: skip
 """What a task does, by `Task.waits`."""

@@ -50,6 +50,8 @@ class Frame(Row, frozen=True, kw_only=True):
     """
     own_ends: tuple[int, ...] | None = ()
     """The same for the attributes of its `self`, also in dictionaries; `None` where there are too many to search all."""
+    unshared: bool = False
+    """Of `Event.wait`: nothing but this call refers to the event, so it was made to wait for ever."""
 
 
 UNSEEN, ONLY_COUNTED = "?", "~"

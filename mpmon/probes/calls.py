@@ -85,6 +85,8 @@ class Call(msgspec.Struct):
     """`Frame.ends`, which py-spy does not print."""
     own_ends: tuple[int, ...] | None = ()
     """`Frame.own_ends`, likewise."""
+    unshared: bool = False
+    """`Frame.unshared`, likewise."""
 
 
 class Numbers:
@@ -156,6 +158,7 @@ def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
         is_entry=frame.is_entry or frame.is_shim_entry,
         ends=frame.ends,
         own_ends=frame.own_ends,
+        unshared=frame.unshared,
     )
 
 

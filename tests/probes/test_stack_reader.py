@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from mpmon.codec import encode
 from mpmon.model import PY_SPY, CallPlace, Frame, Stack
-from mpmon.probes.calls import MAX_FRAMES
+from mpmon.probes.calls import MAX_FRAMES, bare
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import reader as reader_module
 from mpmon.probes.interpreter.codes import Code, Codes
@@ -365,6 +365,16 @@ def test_the_ends_that_the_variables_of_a_call_lead_to(version: str) -> None:
     assert list(inner.ends) == ends[2:]
     assert method.own_ends == tuple(ends[:2])
     assert outer.ends[:3] == tuple(ends[2:5])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_event_that_only_its_wait_refers_to(version: str) -> None:
+    def unshared() -> dict[str, list[str]]:
+        rows = by_us(found.pid).values()
+        return {row.thread_name: [bare(frame.function) for frame in row.frames if frame.unshared] for row in rows}
+
+    with contextlib.closing(job(version, "staying.py")) as found:
+        until(lambda: unshared() == {"MainThread": ["wait"], "waits": []})
 
 
 @pytest.mark.parametrize("version", VERSIONS)

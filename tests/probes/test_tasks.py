@@ -119,7 +119,7 @@ def test_what_sleeping_tasks_lead_to(version: str) -> None:
     with program(version, SLEEPERS) as pid:
         rows = by_name(pid)
     wanted = {rows["waiter"].waits_on, rows["Task-1"].object}
-    assert {rows["waiter"].waits, rows["Task-1"].waits} == {"queue get", "event"}
+    assert {rows["waiter"].waits, rows["Task-1"].waits} == {"queue get", "requests"}
     found = {name: wanted & set(row.reaches) if row.reaches is not None else None for name, row in rows.items()}
     queue = {rows["waiter"].waits_on}
     assert {name: found[name] for name in ("beats", "puts", "by_global", "by_method", "by_call")} == {
@@ -292,6 +292,25 @@ asyncio.run(main())
 """
 
 
+STAYS = """
+import asyncio
+async def waits(event):
+    await event.wait()
+async def main():
+    kept = asyncio.create_task(waits(asyncio.Event()))
+    await asyncio.sleep(0)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def test_who_waits_for_an_event_that_nobody_else_has_stays(version: str) -> None:
+    with program(version, STAYS) as pid:
+        rows = settled(pid).tasks
+    assert [row.waits for row in rows] == ["requests", "event"]
+
+
 def test_a_server_and_a_task_that_a_thread_works_for(version: str) -> None:
     with program(version, SERVES) as pid:
         rows = settled(pid).tasks
@@ -393,7 +412,7 @@ Loop().run_until_complete(main())
 def test_a_loop_that_keeps_its_thread_to_itself_is_read(version: str) -> None:
     with program(version, OF_OTHERS) as pid:
         (row,) = settled(pid).tasks
-    assert (row.waits, row.frames[0].function) == ("event", "Event.wait" if version > "3.10" else "wait")
+    assert (row.waits, row.frames[0].function) == ("requests", "Event.wait" if version > "3.10" else "wait")
 
 
 def test_a_loop_of_another_thread_is_not_told(awaiting: Job) -> None:

@@ -323,8 +323,8 @@ def _for_library(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSt
 
 def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     """The main thread of a program or process that only has to stay alive while other threads or processes work: it is
-    in `signal.pause()`, in an event wait or loop that a SIGTERM handler or a request may end, or in a loop that never
-    exits.
+    in `signal.pause()`, in an event wait or loop that a SIGTERM handler or a request may end, or in a loop or for an
+    event that never ends.
     """
     blocked, kind = index.blocked.get(key), index.role(key[0]).kind
     own = key[0] == index.snapshot.root_pid or kind in _PROGRAMS
@@ -333,6 +333,7 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     stays = (
         (blocked.syscall in SIGNAL_CALLS and not (blocked.has_limit and FROM_PEOPLE.isdisjoint(blocked.signals)))
         or (index.tests(key) == () and not index.acts(key))
+        or (own and _has_own_event(index, key))
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
         or ((own or blocked.has_limit) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))
     )
@@ -361,6 +362,12 @@ def _stays_in_event(index: ThreadWaits, key: ThreadKey) -> bool:
     stack = index.stacks.get(key)
     own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
     return own and index.in_event(key)
+
+
+def _has_own_event(index: ThreadWaits, key: ThreadKey) -> bool:
+    """`threading.Event().wait()`: nobody else can set the event, so the program itself, not a task in it, was told to stay."""
+    stack = index.stacks.get(key)
+    return stack is not None and any(frame.unshared for frame in stack.frames) and not index.shape(key).runs
 
 
 def _may_be_told(index: ThreadWaits, key: ThreadKey) -> bool:

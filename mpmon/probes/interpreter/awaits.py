@@ -150,6 +150,9 @@ class Awaits:
             found.kind = kind if found.kind == "tasks" else found.kind
             return found
         thing = self._self(frame)
+        if kind == EVENT and self._objects.word(thing) == 1:
+            # Only the call refers to the event: it was made to wait for ever.
+            return Await(REQUESTS)
         if kind == PROCESS:
             return Await(kind, child=self._child(frames))
         if kind == "lock":

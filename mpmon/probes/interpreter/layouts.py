@@ -68,6 +68,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The same without those that only nested functions use (`co_nlocals`)."""
     arguments: int
     """`co_argcount`."""
+    own_references: int = 1
+    """References to an object that a running call of its method has; in 3.10 its caller has another."""
     local_names: int
     first_line: int
     lines: int
@@ -113,9 +115,9 @@ TABLE: dict[tuple[int, int], Layout] = {
         Layout(
             version=(3, 10), interpreters=32, gil=352, threads=8, modules=856, ident=176, native_id=None, frame=24,
             previous=24, code=32, instruction=96, local_variables=352, global_variables=48, generator=88,
-            blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, local_names=72, first_line=40, lines=120,
-            instructions=48, back_jumps=(113,), stack_size=32, name=112, qualified_name=112, file=104, names=64,
-            text=48, wide_text=72, cached_keys=872,
+            blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, own_references=2, local_names=72,
+            first_line=40, lines=120, instructions=48, back_jumps=(113,), stack_size=32, name=112, qualified_name=112,
+            file=104, names=64, text=48, wide_text=72, cached_keys=872,
             running_loop=152, coroutine_state=108, coroutine_frame=16, stack_depth=80, future_state=88, task_waiter=152,
         ),
         Layout(

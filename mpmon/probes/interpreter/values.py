@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from mpmon.probes.calls import KNOWN_KINDS, KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
 from mpmon.probes.interpreter.codes import Code
@@ -29,6 +30,7 @@ from mpmon.probes.interpreter.objects import (
     digits_of,
     integer_of,
 )
+from mpmon.probes.interpreter.pages import Torn
 from mpmon.probes.interpreter.printing import BIG, NOT_READ, OBJECT, integer, printed, real
 from mpmon.probes.interpreter.sent import file_of
 from mpmon.probes.interpreter.walk import Link
@@ -46,6 +48,9 @@ SENDS = {"_feed": "send_bytes"}
 
 HEAD = 40
 """Bytes of an object that distinguish it from another one."""
+
+EVENT_WAIT = ("wait", "/threading.py", b"Event")
+"""The method that waits for an event: its name, its file, its class (Lib/threading.py)."""
 
 LONGEST_NAME = 16
 """Characters of type names that are distinguished: `numpy.float64`."""
@@ -90,6 +95,7 @@ class Values:
                 code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry,
                 ends=self._ends(values if is_users(file) else _sending(code, values)),
                 own_ends=self._own_ends(values[0]) if is_users(file) and _is_method(code, values) else (),
+                unshared=self._is_unshared(code, file, values, bound),
             )
             for (link, code), file, values in zip(places, files, bound, strict=True)
         ]  # fmt: skip
@@ -149,6 +155,17 @@ class Values:
         if instance not in self._ends_of:
             self._ends_of[instance] = ends_of(self._objects, instance)
         return self._ends_of[instance]
+
+    def _is_unshared(self, code: Code, file: str, values: Sequence[int], bound: Sequence[Sequence[int]]) -> bool:
+        """`Frame.unshared`: the event has no reference but the call's, and no other variable has it without one."""
+        name, module, kind = EVENT_WAIT
+        head = self._heads.get(values[0]) if bare(code.function) == name and file.endswith(module) and values else None
+        if not head or self._names[_word(head)[0]] != kind:
+            return False
+        with suppress(Torn):
+            count = self._objects.word(values[0])
+            return count <= self._layout.own_references and sum(row.count(values[0]) for row in bound) == 1
+        return False
 
     def _text(self, value: int, *, in_full: bool) -> str:
         texts = self._in_full if in_full else self._tokens
