@@ -232,7 +232,8 @@ def _is_looked_after(job: JobState, key: ThreadKey) -> bool:
         other for other in job.threads(key[0])
         if other != key and (row := job.blocked.get(other)) and (row.wakes_at or row.timeout_s)
     ]  # fmt: skip
-    serving = {package for other in timed for package in job.shape(other).serves}
+    may_call = (other for other in timed if not in_call(job.stacks.get(other), SERVES_ITSELF))
+    serving = {package for other in may_call for package in job.shape(other).serves}
     return bool(serving) and (
         not serving.isdisjoint(job.shape(key).asks) or not serving.isdisjoint(_ran_code(job, key[0]))
     )

@@ -215,7 +215,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     serves_one: tuple[Functions, ...] = ()
     """Functions that serve one connection per call."""
     serves_itself: tuple[Functions, ...] = ()
-    """Loops that accept connections for the library's own ends, and never call the user's code."""
+    """Functions of threads that work for the library's own ends, and never call the user's code."""
     shares: tuple[Functions, ...] = ()
     """Functions that wait for what any client of the library's server may put, set or publish, and for no task."""
     turns: tuple[Functions, ...] = ()

@@ -13,11 +13,12 @@ from functools import cached_property
 
 import msgspec
 
+from mpmon.diagnosis.libraries import SERVES_ITSELF
 from mpmon.diagnosis.libraries.debuggers import DEBUGGERS
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.stacks.frames import bare, called_by_user, inner_machinery, is_user
+from mpmon.diagnosis.stacks.frames import bare, called_by_user, in_call, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.stacks.shapes import Shape, shape
 from mpmon.diagnosis.stacks.waits import (
@@ -39,6 +40,9 @@ _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
 _EVENTS = frozenset({Wait.POLL, Wait.EVENT_LOOP, Wait.SOCKET, Wait.PIPE_READ})
 """Waits for something outside of the process."""
+
+_OF_LIBRARIES = frozenset({Wait.POLL, Wait.EVENT_LOOP, Wait.PIPE_READ, Wait.CONDITION, Wait.SLEEP})
+"""Waits of threads that work for a library alone."""
 
 _GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
 """The kinds by which the kernel may report a sleep in the driver's library, which can be in any of these calls."""
@@ -321,6 +325,11 @@ def _for_library(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSt
     return WaitState(Wait.SERVICE, "work from its library", found.frame) if serves else None
 
 
+def _for_library_alone(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
+    alone = key[0] != key[1] and in_call(index.stacks.get(key), SERVES_ITSELF)
+    return WaitState(Wait.SERVICE, "work from its library", found.frame) if alone else None
+
+
 def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     """The main thread of a program or process that only has to stay alive while other threads or processes work: it is
     in `signal.pause()`, in an event wait or loop that a SIGTERM handler or a request may end, or in a loop or for an
@@ -398,6 +407,7 @@ _REFINED: tuple[tuple[frozenset[Wait], Refine], ...] = (
     (_of(Wait.JOIN_PROCESS), _for_lost_lock),
     (_of(Wait.SERVICE), _for_next_request),
     (_of(Wait.THREAD_QUEUE), _for_library),
+    (_OF_LIBRARIES, _for_library_alone),
     (frozenset(Wait), _for_signal),
     (_of(Wait.POLL, Wait.EVENT_LOOP), _for_clients),
 )
