@@ -30,7 +30,7 @@ def said(*more: Row, descriptors: int, seconds: int = 14) -> Diagnosis:
 
 def test_it_is_to_blame() -> None:
     (finding,) = said(descriptors=48).findings
-    assert (finding.cause, [row.pid for row in finding.suspects]) == ("item-lost", [SERVER])
+    assert (finding.cause, [row.pid for row in finding.suspects]) == ("shm-exhausted", [SERVER])
     assert "has 48 of 48 files open, so it cannot accept the connection" in finding.summary
 
 

@@ -3,7 +3,7 @@
 What it looks like: the consumer waits, the queue is empty, and all producers are idle: each considers its items delivered.
 Or: processes wait for an event or condition, and all that could set it are waiting too or have ended. Or: a program waits for
 a task of Ray, Dask or the like, and all workers have been idle for a while. Or: an event loop sleeps although one of its
-tasks could continue. Or: a server has as many files open as it may, and cannot accept a connection.
+tasks could continue.
 Why: the queue's feeder thread failed after `put` had returned (an object that cannot be pickled, no descriptors left),
 printed a traceback to standard error and dropped the item; or the notification came before anyone waited for it; or the task
 requests CPUs, GPUs or a worker that nobody releases.
@@ -49,10 +49,6 @@ _ADVICE = {
     Absent.NOT_WOKEN: (
         "From other threads, use loop.call_soon_threadsafe(future.set_result, …) and asyncio.run_coroutine_threadsafe.",
         "PYTHONASYNCIODEBUG=1 turns a direct call, which does not wake the loop, into an error.",
-    ),
-    Absent.NO_DESCRIPTORS: (
-        "Close connections that are over: /proc/PID/fd lists those that the server still has.",
-        "Raise its limit of open files (ulimit -n).",
     ),
     Absent.NOT_BEGUN: (
         "Check which CPUs, GPUs or other resources the task requests, and who holds them: actors keep theirs until they end.",
