@@ -23,12 +23,16 @@ POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
     """The pid of a sibling that ended and left no trace: the numbers in the siblings' names show that one is missing, and
     exactly one pid between its neighbours' pids is unused; or the one next to a neighbour's, where others were forked in a row.
+    Where none is missing, a program's own names may have begun with 0.
     """
+    parent = job.starter(pid)
+    family = _family(job, parent)
+    numbers = _numbers(family, numbered)
     number = missing_number(job, pid, numbered)
+    if number is None and _may_begin_with_0(family, numbers):
+        number = 0
     if number is None:
         return None
-    parent = job.starter(pid)
-    numbers = _numbers(_family(job, parent), numbered)
     taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
     between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
@@ -36,6 +40,12 @@ def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBER
         before = numbers.get(number - 1)
         free = [candidate for candidate in free if candidate == (before + 1 if before else numbers[number + 1] - 1)]
     return free[0] if len(free) == 1 else None
+
+
+def _may_begin_with_0(family: list[KnownChild], numbers: dict[int, int]) -> bool:
+    """The names are the program's own, and count from 1 without a gap."""
+    own = not any(_OF_LIBRARY.match(row.name) for row in family) and _count_alike(family)
+    return own and bool(numbers) and len(numbers) == len(family) and set(numbers) == set(range(1, len(numbers) + 1))
 
 
 def misses_sibling(job: JobState, pid: int) -> bool:
