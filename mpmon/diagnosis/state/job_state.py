@@ -13,7 +13,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.ranks.sequence_numbers import Numbers
 from mpmon.diagnosis.ranks.world import World
 from mpmon.diagnosis.roles import is_python
-from mpmon.diagnosis.stacks.waits import Wait, WaitState, context, polled
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, WaitState, context, polled
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.thread_motions import ThreadMotions
 from mpmon.diagnosis.state.thread_waits import in_collective
@@ -80,8 +80,9 @@ class JobState(ThreadMotions):
         return {(pid, pid): in_collective() for pid in waiting}
 
     def was_asked_to_end(self, key: ThreadKey) -> bool:
-        """A server's main thread that waits for its next request, while its process holds off a SIGTERM."""
+        """A main thread that waits to be given work, such as its next request, while its process holds off a SIGTERM."""
         rests = self.wait_state(key).idle or any(item.listens for item in self.waits_on(key))
+        rests = rests or self.wait_state(key).kind in COMES_BY_READING
         return key[0] == key[1] and self.processes[key[0]].holds_off_term and rests
 
     def may_be_called(self, pid: int) -> bool:
