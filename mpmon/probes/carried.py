@@ -49,7 +49,8 @@ def _carried(source: Source, line: int) -> tuple[str, ...] | None:
     counts, own = _only_counted(loops[0]), _locals(function)
     names = dict.fromkeys(name for name in changed if name in own and name not in counts)
     names |= {f"{ONLY_COUNTED}{name}": None for name in counts if name.startswith(".")}
-    if any(name not in own and not source.defines(name) for name in changed) or _changes_others(loops[0], source):
+    others = (name for name in changed if name not in own)
+    if not all(map(source.is_fixed, others)) or _changes_others(loops[0], source):
         names[UNSEEN] = None
     if any(_calls_clock(node) for node in _inside(loops[0])):
         names[BY_CLOCK] = None
@@ -99,9 +100,18 @@ def _changed(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call):
         given = [*node.args, *(row.value for row in node.keywords)]
         given += [node.func] if isinstance(node.func, ast.Attribute) else []
-        yield from (part.id for row in given for part in ast.walk(row) if isinstance(part, ast.Name))
+        yield from (name for row in given for name in _mentioned(row))
     elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def _mentioned(part: ast.AST) -> Iterator[str]:
+    """The variables in an expression, but those that its own comprehensions and lambdas bind."""
+    nodes = list(ast.walk(part))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    targets = (row.target for node in nodes if isinstance(node, _COMPREHENSION) for row in node.generators)
+    own.update(name for target in targets for name in _set_by(target))
+    yield from (node.id for node in nodes if isinstance(node, ast.Name) and node.id not in own)
 
 
 def _turn(loop: ast.stmt) -> list[ast.AST]:

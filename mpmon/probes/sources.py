@@ -72,9 +72,9 @@ class Source:
                 found.setdefault(name, []).append(value)
         return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
 
-    def defines(self, name: str) -> bool:
-        """Whether a name is that of a function, a class or a module of the file, or one that is built in."""
-        return name in self._defined or hasattr(builtins, name)
+    def is_fixed(self, name: str) -> bool:
+        """Whether a name is that of a function, a class or a module of the file, one that is built in, or that of a constant."""
+        return name in self._defined or hasattr(builtins, name) or isinstance(self.bound_once.get(name), ast.Constant)
 
     @cached_property
     def _defined(self) -> frozenset[str]:

@@ -46,6 +46,14 @@ def test_what_one_turn_leaves_for_the_next(tmp_path: Path, loop: str, names: set
     assert at_work(tmp_path, loop) == names
 
 
+def test_constants_and_the_variables_of_a_generator_are_not_carried(tmp_path: Path) -> None:
+    loop = (
+        "while n < left:\n    best = max((k for k, t in enumerate(a) if t == LAST), default=0)  # work\n    n += best"
+    )
+    assert at_work(tmp_path, loop, above="LAST, SIZE = 1, 32") == {"a", "n"}
+    assert at_work(tmp_path, loop, above="LAST = list()") == {"a", "n", UNSEEN}
+
+
 @pytest.mark.parametrize(
     "loop",
     [

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mpmon.model import CLOCK, variable_number
@@ -185,6 +186,26 @@ def test_a_change_in_a_tensor_is_seen(tmp_path: Path, way: tuple[str, str]) -> N
     pytest.importorskip(library)
     with waiting(tmp_path, step, f"import {library}; loop({thing})") as program:
         assert changed(program) == {LOOP}
+
+
+def test_an_object_without_attributes_is_known_to_have_no_state(tmp_path: Path) -> None:
+    with waiting(tmp_path, "pass", "loop(type('Blocks', (), {})())") as program:
+        assert (LOOP, THING) in digests(program)
+
+
+def test_the_calls_of_its_parent_are_not_read_in_a_forked_process(tmp_path: Path) -> None:
+    call = (
+        "import multiprocessing\n"
+        "def parent(steps):\n"
+        "    multiprocessing.get_context('fork').Process(target=loop, args=([1],)).start()\n"
+        "parent([2])"
+    )
+    with waiting(tmp_path, "pass", call) as program:
+        (child,) = psutil.Process(program.pid).children()
+        found = {number for _, number, _ in look_inside(Proc(), child.pid, {}, looping=[child.pid]).contents[child.pid]}
+        assert THING in found
+        assert variable_number("steps") not in found
+        child.kill()
 
 
 def test_what_a_nested_function_counts_is_seen_in_its_call(tmp_path: Path) -> None:

@@ -63,8 +63,7 @@ class Children:
     def search(self, frames: Iterable[FrameInMemory]) -> None:
         """Follow the variables of one thread's frames, innermost first."""
         for frame in frames:
-            if frame.code.name == "_bootstrap" and frame.code.file.endswith("multiprocessing/process.py"):
-                # Frames further out were copied from the parent by a fork.
+            if frame.begins_process:
                 break
             self._kept.follow(frame)
             self._look_near(frame)

@@ -52,6 +52,9 @@ NATIVE = b"pybind11_type"
 CONDITION = b"Condition"
 """The class that events, semaphores, barriers and queues of Lib/threading.py and Lib/queue.py use to wait."""
 
+PLAIN = (b"object",)
+"""The bases of a class that inherits from no other one."""
+
 NUMBERS = frozenset({b"int", b"bool", b"float"})
 
 
@@ -71,9 +74,10 @@ class Contents:
     def of(self, frames: Sequence[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
         """Position of the call, number of the variable, and digest of what it leads to; see `Stack.contents`.
 
-        `frames` come outermost first.
+        `frames` come outermost first; those of the parent, in a process that was forked, lead to nothing that changes.
         """
-        for place, frame in enumerate(frames):
+        begun = max((place for place, frame in enumerate(frames) if frame.begins_process), default=0)
+        for place, frame in enumerate(frames[begun:], begun):
             if not is_standard(frame.code.file):
                 for number, value, digest in self._of_call(frame):
                     if digest:
@@ -225,6 +229,9 @@ class _Walk:
             self._note(look(self._objects, thing))
         parts = [(b"", part) for part in PARTS[known](self._objects, thing)] if known in PARTS else []
         if self._has_attributes(thing, kind):
+            if bases[1:] == PLAIN:
+                # Without attributes it has no state at all, which is more than that nothing of it was seen.
+                self._note(kind)
             return (*parts, *self._objects.named_values(thing), *((b"", slot) for slot in self._objects.slots(thing)))
         self.is_hidden |= depth <= NEAR and not known and self._hides(thing, kind)
         return parts

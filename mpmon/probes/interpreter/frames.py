@@ -62,6 +62,11 @@ class FrameInMemory:
         self._address = address
         self.code = code
 
+    @property
+    def begins_process(self) -> bool:
+        """A process of multiprocessing begins with this call: those further out were copied from its parent by a fork."""
+        return self.code.name == "_bootstrap" and self.code.file.endswith("multiprocessing/process.py")
+
     def argument(self, place: int) -> int:
         """The object an argument is bound to; 0 if it was deleted. Raises `Torn`."""
         return self._objects.word(self._address + self._layout.local_variables + 8 * place) & ~TAGS
