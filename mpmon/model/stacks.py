@@ -143,6 +143,8 @@ class Stack(Row, frozen=True, kw_only=True):
     limit, attributes with a dot before them, a variable that is compared with a whole number followed by the number (`tries 5`),
     and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it is not known.
     """
+    for_logs: tuple[str, ...] = ()
+    """With `limits`: the variables that this loop sets and reads for nothing but to log from time to time."""
 
 
 BY_CLOCK = "clock()"

@@ -292,9 +292,9 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     if asleep:
         return msgspec.structs.replace(
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
-            limits=loop.limits,
+            limits=loop.limits, for_logs=loop.for_logs,
         )  # fmt: skip
-    return msgspec.structs.replace(stack, limits=loop.limits, other_work=loop.other_work)
+    return msgspec.structs.replace(stack, limits=loop.limits, other_work=loop.other_work, for_logs=loop.for_logs)
 
 
 def _is_own(stack: Stack) -> bool:

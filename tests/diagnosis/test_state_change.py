@@ -168,6 +168,22 @@ def test_the_same_for_a_count_in_an_attribute(limits: tuple[str, ...] | None, *,
     assert (found.verdict is Verdict.HUNG) == hangs
 
 
+def of_last_log(seen: Stack, second: int) -> Stack:
+    *called, own = seen.frames
+    own = msgspec.structs.replace(own, locals_digest=second // 5, plain={"told": zlib.crc32(b"%d" % (second // 5))})
+    return msgspec.structs.replace(seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)))
+
+
+@pytest.mark.parametrize(("for_logs", "hangs"), [(("told",), True), ((), False)], ids=["for-the-log", "for-whatever"])
+def test_the_time_of_the_last_log_is_no_progress(for_logs: tuple[str, ...], *, hangs: bool) -> None:
+    def noted(row: Row) -> Row:
+        return msgspec.structs.replace(row, for_logs=for_logs) if isinstance(row, Stack) else row
+
+    rounds = (gets_again(second, counted=of_last_log, read=500, limits=()) for second in range(16))
+    found = diagnosed([snapshot(*map(noted, rows), at=float(second)) for second, rows in enumerate(rounds)])
+    assert (found.verdict is Verdict.HUNG) == hangs
+
+
 @pytest.mark.parametrize(("unseen", "since"), [(9, 0), (13, None)], ids=["between-others", "the-last"])
 def test_a_reading_that_does_not_show_the_state_is_no_news(unseen: int, since: int | None) -> None:
     """It counts its attempts; in one round it was running, and its variables could not be read."""

@@ -332,7 +332,13 @@ def _takes_alarm(job: JobState, pid: int, blocked: Blocked) -> bool:
 
 
 def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
-    """What the thread polls for may come from a child or another thread whose sleep ends soon, or from a child in a task."""
+    """What the thread polls for may come from a child or another thread whose sleep ends soon, or from a child in a task; what
+    it only looks for, from any program of the job that acts by itself.
+    """
+    stack = job.stacks.get(key)
+    mains = [(pid, pid) for pid in job.programs_beside(key[0])] if stack and stack.only_looks else []
+    if any(main[0] in job.at_work or pauses(job, main) for main in mains):
+        return True
     children = [(pid, pid) for pid in job.helpmates(key[0])]
     beside = (other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other))
     return any(pauses(job, other) for other in (*children, *beside)) or any(
