@@ -11,7 +11,7 @@ from mpmon.diagnosis.edges.serving import accepts, waits_inside
 from mpmon.diagnosis.graph import Target
 from mpmon.diagnosis.ipc.queues import is_feeder
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, EXCHANGES, Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import IN_VAIN_S
@@ -66,7 +66,8 @@ def _never_puts(job: JobState, pid: int, item: KernelObject) -> bool:
 
 def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
     """The threads of a process that may act on a pipe: its working threads, except those that have run since the wait began and
-    now wait for another process again; and, for data, those that serve beside a main thread that waits for processes to end.
+    now wait for another process again; for data, those that serve beside a main thread that waits for processes to end; of a
+    program that is not Python, those that pass on what they read.
     """
     first, row = acting_thread(job, pid), job.blocked.get(key)
     reads = row is not None and not row.writes
@@ -74,6 +75,8 @@ def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
         yield from (other for other in job.accepting.get(pid, ()) if job.wait_state(other).idle)
     if not _leaves_to_starter(job, key, first):
         yield first
+    if pid in job.foreign:
+        yield from (other for other in job.natives(pid) if other != first and job.wait_state(other).kind in EXCHANGES)
     waiter = job.thread_history(key)
     for other in job.others_at_work(first) if first[1] == pid else ():
         past = job.thread_history(other)
