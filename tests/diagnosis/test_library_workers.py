@@ -343,3 +343,30 @@ def test_a_scene_of_the_demo_is_a_program_and_mpmon_no_library_of_it() -> None:
         stack("main", f"{scene}/loader_without_torch.py:40 get", "loader.py:42 main", f"{scene}/running.py:9 run")
     )
     assert found == Shape()
+
+
+def keeps_lock(*, run_s: float, seconds: int = 15) -> Diagnosis:
+    """Main waits for a task of Ray, which waits for a file's lock; the worker that has it is at rest, and runs a hundred times a
+    second for a timer of its loop.
+    """
+    return diagnosed([
+        snapshot(
+            *asks(at), process(WORKER, parent=ROOT, cmdline=("ray::IDLE",)), thread(WORKER, slices=100 * at, run_s=run_s * at),
+            stack("main", *IDLE, pid=WORKER, at=at),
+            blocked("epoll_wait", "timerfd:6", "eventfd:7", pid=WORKER, ran_at=START + at), kernel_object("timerfd:6"),
+            kernel_object("eventfd:7"),
+            process(ANOTHER, parent=ROOT, cmdline=("ray::load",)), thread(ANOTHER), stack("main", *RUNS, pid=ANOTHER),
+            blocked("flock", "file lock:9", pid=ANOTHER, ran_at=START),
+            kernel_object("file lock:9", path="rows.csv", holders=(WORKER,)), at=float(at),
+        )
+        for at in range(seconds)
+    ])  # fmt: skip
+
+
+def test_a_worker_that_only_ticks_will_not_give_back_the_lock_of_a_file() -> None:
+    (finding,) = keeps_lock(run_s=0.004).findings
+    assert (finding.cause, [row.pid for row in finding.suspects]) == ("lock-held", [WORKER])
+
+
+def test_one_that_runs_for_more_than_its_timer_was_given_work() -> None:
+    assert keeps_lock(run_s=0.1).verdict is not Verdict.HUNG

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.state_change import moved_nothing, same_answer_since
 from mpmon.diagnosis.stacks.waits import Context, Wait, context
 from mpmon.diagnosis.state.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, RUNNING_PATIENCE_S, TIMED_SLICES
+from mpmon.diagnosis.thresholds import (
+    BEAT_SHARE,
+    BIRTHS_S,
+    LEAST_SIGNS,
+    PATIENCE_S,
+    RECENT_S,
+    RUNNING_PATIENCE_S,
+    TIMED_SLICES,
+)
 from mpmon.model import Handle
 
 
@@ -126,10 +134,14 @@ def parent_of(job: JobState, pid: int) -> int | None:
 
 
 def was_fed(job: JobState, pid: int) -> bool:
-    """An idle service process was given work: it ran more often than the renewals of its timed wait explain."""
+    """An idle service process was given work: it ran more often than the renewals of its timed wait explain, or, where a timer of
+    its event loop has it run, for longer than a beat takes.
+    """
     key = (pid, pid)
     past, blocked = job.thread_history(key), job.blocked.get(key)
     if past is None or blocked is None:
+        return False
+    if any(name.startswith("timerfd:") for name in blocked.waits_on) and share(past.samples) < BEAT_SHARE:
         return False
     since, slices = past.first_at, past.first.slices
     if lately := [sample for sample in past.samples if sample.at > job.now - RECENT_S]:
