@@ -330,6 +330,17 @@ def _for_library_alone(index: ThreadWaits, key: ThreadKey, found: WaitState) -> 
     return WaitState(Wait.SERVICE, "work from its library", found.frame) if alone else None
 
 
+def _for_next_task(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
+    """The loop of a program that is a library's, such as a notebook's kernel, whose native threads accept connections, while no
+    code of the job is in it.
+    """
+    tasks = (row.frames for row in index.snapshot.tasks if (row.pid, row.tid) == key)
+    stacks = (stack.frames for stack in (index.stacks.get(key),) if stack)
+    rests = not any(is_user(frame.file) for frames in (*tasks, *stacks) for frame in frames)
+    serves = key[0] == key[1] and rests and index.listens_in_c(key[0])
+    return WaitState(Wait.SERVICE, "requests", found.frame) if serves else None
+
+
 def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitState | None:
     """The main thread of a program or process that only has to stay alive while other threads or processes work: it is
     in `signal.pause()`, in an event wait or loop that a SIGTERM handler or a request may end, or in a loop or for an
@@ -408,6 +419,7 @@ _REFINED: tuple[tuple[frozenset[Wait], Refine], ...] = (
     (_of(Wait.SERVICE), _for_next_request),
     (_of(Wait.THREAD_QUEUE), _for_library),
     (_OF_LIBRARIES, _for_library_alone),
+    (_of(Wait.EVENT_LOOP), _for_next_task),
     (frozenset(Wait), _for_signal),
     (_of(Wait.POLL, Wait.EVENT_LOOP), _for_clients),
 )
