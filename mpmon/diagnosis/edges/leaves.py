@@ -11,7 +11,15 @@ from mpmon.diagnosis.progress.motion import Motion, share, share_from
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import acts_by_clock, may_give_up, moved_nothing
 from mpmon.diagnosis.stacks.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.stacks.waits import AMONG_RANKS, COMES_BY_READING, EXCHANGES, REQUESTS, SLEEP_CALLS, Wait
+from mpmon.diagnosis.stacks.waits import (
+    AMONG_RANKS,
+    COMES_BY_READING,
+    ENDS_OF_PROCESSES,
+    EXCHANGES,
+    REQUESTS,
+    SLEEP_CALLS,
+    Wait,
+)
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.thresholds import ASKS_AGAIN_S, BY_CLOCK_S, NEXT_ROUND_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -79,14 +87,36 @@ def ends_by_itself(job: JobState, key: ThreadKey) -> bool:
 
 
 def polls_for_the_dead(job: JobState, key: ThreadKey) -> bool:
-    """Whatever the loop looks at, such as a database, a Python process that had to change it has crashed and is still a zombie,
-    so that the loop does not look after it either; and no other process or thread of the job is left.
+    """Whatever the loop looks at, such as a database, or the library asks for over the network, a Python process that had to
+    change it, or to answer, has crashed and is still a zombie, so that the loop does not look after it either; and no other
+    process or thread of the job is left, but those that poll at the same line or wait for processes to end.
     """
-    if not job.tests(key) or job.acts(key) or job.others_at_work(key) or job.programs_beside(key[0]):
+    looks = bool(job.tests(key)) and not job.acts(key)
+    if not (looks or _asks_by_polling(job, key)) or job.others_at_work(key):
+        return False
+    if not all(_waits_likewise(job, key, (pid, pid)) for pid in job.programs_beside(key[0])):
         return False
     crashed = (job.processes.get(pid) for pid in crashed_relatives(job, key[0]))
     # The kernel keeps no command line of a zombie, only the name of its program.
     return any(row is not None and "python" in row.name for row in crashed)
+
+
+def _asks_by_polling(job: JobState, key: ThreadKey) -> bool:
+    """The thread is in the call of a library that polls for its answer, and the process waits at no connection over which that
+    could come.
+    """
+    polls = job.wait_state(key).kind is Wait.POLL and job.motion(key) is Motion.POLLING
+    watched = (item for other in job.all_threads(key[0]) for item in job.waits_on(other))
+    return polls and bool(job.shape(key).asks) and all(item.kind != "socket" for item in watched)
+
+
+def _waits_likewise(job: JobState, key: ThreadKey, other: ThreadKey) -> bool:
+    if job.wait_state(other).kind in ENDS_OF_PROCESSES:
+        return True
+    places = [
+        [(frame.file, frame.line) for frame in row.frames] for one in (key, other) if (row := job.stacks.get(one))
+    ]
+    return len(places) > 1 and places[0] == places[1] and job.motion(other) in (Motion.POLLING, Motion.NOT_SCHEDULED)
 
 
 def computes_between(job: JobState, key: ThreadKey) -> bool:

@@ -208,6 +208,8 @@ def _wakes_soon(job: JobState, key: ThreadKey) -> Answer:
     kind = job.wait_state(key).kind
     if kind not in (Wait.POLL, Wait.EVENT_LOOP) or not ends_by_itself(job, key):
         return None
+    if polls_for_the_dead(job, key):
+        return Status.LEAF
     renews = kind is Wait.POLL and job.motion(key) is Motion.POLLING and asks_soon_again(job, key)
     edge = message(job, key) if renews else None
     others = [target for target in edge.targets if not _is_itself(target, key)] if edge else []

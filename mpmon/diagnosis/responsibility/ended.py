@@ -64,7 +64,7 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
 
 def polled_for(stuck: StuckSet) -> list[int]:
     """Crashed relatives of a polling thread that may have had to provide what it polls for."""
-    polls = stuck.ending is Ending.LEAF and stuck.root and stuck.wait_state().kind is Wait.SLEEP
+    polls = stuck.ending is Ending.LEAF and stuck.root and stuck.wait_state().kind in (Wait.SLEEP, Wait.POLL)
     return (
         crashed_relatives(stuck.job, stuck.root[0]) if polls and stuck.root and stuck.motion() is Motion.POLLING else []
     )
