@@ -145,6 +145,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """
     for_logs: tuple[str, ...] = ()
     """With `limits`: the variables that this loop sets and reads for nothing but to log from time to time."""
+    only_polls: bool = False
+    """With `limits`: the loop does nothing but wait, look, log, count and note the time, and what ends it depends on none of
+    that, as its source says.
+    """
 
 
 BY_CLOCK = "clock()"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mpmon.model import BY_CLOCK, CLOCKS, ONLY_COUNTED, SOURCE_NOT_KNOWN, UNSEEN
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.loops import is_quiet
+from mpmon.probes.loop_calls import is_quiet
 from mpmon.probes.sources import FUNCTION, LOOP, Place, Source, running_sources, spans
 
 MOST_NAMES, LONGEST_NAME = 64, 100
@@ -45,7 +45,7 @@ def _carried(source: Source, line: int) -> tuple[str, ...] | None:
         return None
     if len(loops) > MOST_LOOPS or sum(1 for _ in ast.walk(function)) > MOST_NODES:
         return SOURCE_NOT_KNOWN
-    changed = dict.fromkeys(name for loop in loops for name in _left_for_next_turn(loop))
+    changed = dict.fromkeys(name for loop in loops for name in left_for_next_turn(loop))
     counts, own = _only_counted(loops[0]), _locals(function)
     names = dict.fromkeys(name for name in changed if name in own and name not in counts)
     names |= {f"{ONLY_COUNTED}{name}": None for name in counts if name.startswith(".")}
@@ -88,7 +88,7 @@ def _loops_around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]
     return function, found
 
 
-def _left_for_next_turn(loop: ast.stmt) -> Iterator[str]:
+def left_for_next_turn(loop: ast.stmt) -> Iterator[str]:
     """The variables that the loop sets, or whose objects it may change, and that a turn reads before it sets them."""
     early = set(_read_early(_turn(loop), set()))
     for node in _inside(loop):

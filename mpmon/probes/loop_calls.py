@@ -16,9 +16,9 @@ ASKS = frozenset({
 """Methods that ask other threads or processes of the job."""
 
 QUIET = frozenset({
-    "all", "any", "append", "bool", "clear", "copy", "dict", "dumps", "encode", "enumerate", "extend", "float", "format",
-    "getpid", "int", "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "range", "remove", "round",
-    "set", "sleep", "sorted", "str", "strftime", "sum", "tuple", "values", "wait", "zip",
+    "Path", "all", "any", "append", "bool", "clear", "copy", "dict", "dumps", "encode", "enumerate", "extend", "float", "format",
+    "getpid", "int", "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "random", "range", "remove",
+    "round", "set", "sleep", "sorted", "str", "strftime", "sum", "tuple", "uniform", "values", "wait", "zip",
 })  # fmt: skip
 """Functions and methods that bring nothing in from outside."""
 
@@ -36,6 +36,16 @@ LOOKS = (ASKS | QUIET | LOGS | CLOCKS | {
     "unpack", "unpack_from", "urlopen",
 }) - {"append", "clear", "extend", "pop", "remove"}  # fmt: skip
 """Functions and methods that look for something and leave it as it is: a file, a port, a status, a lock of others."""
+
+
+TAKES = frozenset({"get_nowait", "recv", "result"})
+"""Methods that may take away what others wait for room for, or take up what they have done."""
+
+CHANGES = frozenset({
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove", "setdefault",
+    "sort", "update",
+})  # fmt: skip
+"""Methods that change a list, dictionary, set or deque."""
 
 
 def with_callees(part: ast.AST, functions: Functions) -> list[ast.AST]:
@@ -57,3 +67,29 @@ def call_owner(node: ast.AST) -> str:
     """The object whose method a node calls, as its source says; empty if it calls none."""
     method = node.func if isinstance(node, ast.Call) else None
     return ast.dump(method.value) if isinstance(method, ast.Attribute) else ""
+
+
+def takes(node: ast.AST) -> bool:
+    """Whether it calls one of the methods in `TAKES`."""
+    return call_name(node) in TAKES
+
+
+def is_work(node: ast.AST, functions: Functions) -> bool:
+    """It calls something that does more than look, count and log."""
+    name = call_name(node)
+    return bool(name) and name not in functions and name not in LOOKS | QUIET | REPORTS
+
+
+def logs(node: ast.AST) -> bool:
+    """It is a statement that logs."""
+    return isinstance(node, ast.Expr) and call_name(node.value) in LOGS
+
+
+def is_quiet(node: ast.AST) -> bool:
+    """It only logs, or tests whether to."""
+    return logs(node) or (isinstance(node, ast.If) and not node.orelse and all(map(logs, node.body)))
+
+
+def only_logs(node: ast.If) -> bool:
+    """What it does where the test holds is to log, and to remember in a variable that it has."""
+    return not node.orelse and all(logs(row) or isinstance(row, (ast.Assign, ast.AugAssign)) for row in node.body)

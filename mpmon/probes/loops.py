@@ -17,7 +17,21 @@ from weakref import WeakKeyDictionary
 from mpmon.model import BY_CLOCK, CLOCKS
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.loop_calls import ASKS, LOGS, LOOKS, QUIET, REPORTS, UNKNOWN, call_name, call_owner, with_callees
+from mpmon.probes.loop_calls import (
+    ASKS,
+    LOGS,
+    LOOKS,
+    QUIET,
+    UNKNOWN,
+    call_name,
+    call_owner,
+    is_work,
+    logs,
+    only_logs,
+    takes,
+    with_callees,
+)
+from mpmon.probes.polling import only_polls, reads_on
 from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
 from mpmon.probes.vain_turns import in_vain
 
@@ -46,6 +60,8 @@ class Loop(NamedTuple):
     """It is never left, and does nothing at all but sleep, look, count and log, whatever it finds."""
     for_logs: tuple[str, ...] = ()
     """See `Stack.for_logs`."""
+    only_polls: bool = False
+    """See `Stack.only_polls`."""
 
 
 @may_hang
@@ -85,8 +101,9 @@ def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     only_reports = not tests and _only_reports(loop, line, functions)
     for_logs = _for_logs(loop)
     return Loop(
-        tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports, for_logs
-    )
+        tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports, for_logs,
+        only_polls(loop, line, functions),
+    )  # fmt: skip
 
 
 _EXITS = frozenset({"_exit", "abort", "exit", "quit"})
@@ -161,7 +178,7 @@ def _waits(node: ast.stmt, line: int) -> bool:
         isinstance(row, ast.Call) for row in ast.walk(node)
     )
     goes_on = isinstance(node, (ast.Continue, ast.Pass))
-    return spans(node, line) or counts or goes_on or _logs(node) or (isinstance(node, ast.If) and _only_logs(node))
+    return spans(node, line) or counts or goes_on or logs(node) or (isinstance(node, ast.If) and only_logs(node))
 
 
 def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
@@ -236,7 +253,8 @@ def _asks(loop: ast.While, functions: Functions) -> bool:
 
 def _only_looks(loop: ast.While, functions: Functions) -> bool:
     parts = [loop.test, *_unless_found(loop.body)]
-    return all(_is_look(node, functions) for part in parts for node in with_callees(part, functions))
+    nodes = [node for part in parts for node in with_callees(part, functions)]
+    return all(_is_look(node, functions) for node in nodes) and not reads_on(nodes)
 
 
 def _unless_found(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
@@ -288,23 +306,13 @@ def _has_other_work(loop: ast.While, line: int, functions: Functions) -> bool:
     """Work on the very object that the loop waits for, such as `barrier.reset()`, is part of the wait."""
     waits = {call_owner(node) for node in ast.walk(loop) if spans(node, line)} - {""}
     nodes = (node for part in in_vain(loop.body, line, _comes_later) for node in with_callees(part, functions))
-    return any(_is_work(node, functions) for node in nodes if call_owner(node) not in waits)
+    return any(is_work(node, functions) for node in nodes if call_owner(node) not in waits)
 
 
 def _only_reports(loop: ast.While, line: int, functions: Functions) -> bool:
     nodes = with_callees(loop, functions)
-    takes = any(call_name(node) in _TAKES or (isinstance(node, ast.Await) and not spans(node, line)) for node in nodes)
-    return not takes and not any(_is_work(node, functions) for node in nodes)
-
-
-_TAKES = frozenset({"get_nowait", "recv", "result"})
-"""Methods that may take away what others wait for room for, or take up what they have done."""
-
-
-def _is_work(node: ast.AST, functions: Functions) -> bool:
-    """It calls something that does more than look, count and log."""
-    name = call_name(node)
-    return bool(name) and name not in functions and name not in LOOKS | QUIET | REPORTS
+    others = any(takes(node) or (isinstance(node, ast.Await) and not spans(node, line)) for node in nodes)
+    return not others and not any(is_work(node, functions) for node in nodes)
 
 
 def _comes_later(test: ast.expr) -> bool:
@@ -321,7 +329,7 @@ _COMPARES = (*_ORDERS, ast.Eq)
 def _limits(loop: ast.While, functions: Functions) -> Iterator[str]:
     """Variables and attributes that are compared, here or in a function of the file that is called."""
     nodes = with_callees(loop, functions)
-    left_out = (node for node in nodes if (isinstance(node, ast.If) and _only_logs(node)) or _stays_past(node, loop))
+    left_out = (node for node in nodes if (isinstance(node, ast.If) and only_logs(node)) or _stays_past(node, loop))
     quiet = {id(inner) for node in left_out for inner in ast.walk(node)}
     for node in (node for node in nodes if id(node) not in quiet):
         if isinstance(node, ast.Compare) and any(isinstance(op, _COMPARES) for op in node.ops):
@@ -346,31 +354,12 @@ def _name(node: ast.AST) -> str:
 
 def _for_logs(loop: ast.While) -> tuple[str, ...]:
     """The variables that are set where the loop only logs, and mentioned nowhere else in it."""
-    logging = [node for node in ast.walk(loop) if isinstance(node, ast.If) and _only_logs(node)]
+    logging = [node for node in ast.walk(loop) if isinstance(node, ast.If) and only_logs(node)]
     rows = [row for node in logging for row in ast.walk(node) if isinstance(row, ast.Name)]
     there = {id(row) for row in rows}
     stored = {row.id for row in rows if isinstance(row.ctx, ast.Store)}
     others = {row.id for row in ast.walk(loop) if isinstance(row, ast.Name) and id(row) not in there}
     return tuple(sorted(stored - others))
-
-
-def is_quiet(node: ast.AST) -> bool:
-    """It only logs, or tests whether to."""
-    if isinstance(node, ast.If):
-        return not node.orelse and all(map(_logs, node.body))
-    return isinstance(node, ast.stmt) and _logs(node)
-
-
-def _only_logs(node: ast.If) -> bool:
-    """What it does where the test holds is to log, and to remember in a variable that it has."""
-    return not node.orelse and all(_logs(row) or isinstance(row, (ast.Assign, ast.AugAssign)) for row in node.body)
-
-
-def _logs(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-        return False
-    called = node.value.func
-    return getattr(called, "attr", getattr(called, "id", None)) in LOGS
 
 
 def _parts(

@@ -292,9 +292,11 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     if asleep:
         return msgspec.structs.replace(
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
-            limits=loop.limits, for_logs=loop.for_logs,
+            limits=loop.limits, for_logs=loop.for_logs, only_polls=loop.only_polls,
         )  # fmt: skip
-    return msgspec.structs.replace(stack, limits=loop.limits, other_work=loop.other_work, for_logs=loop.for_logs)
+    return msgspec.structs.replace(
+        stack, limits=loop.limits, other_work=loop.other_work, for_logs=loop.for_logs, only_polls=loop.only_polls
+    )
 
 
 def _is_own(stack: Stack) -> bool:

@@ -192,10 +192,12 @@ def _acts_in_time(job: JobState, key: ThreadKey) -> Answer:
 
 
 def _beats(job: JobState, key: ThreadKey) -> Answer:
-    """It works once per pause until the event is set: `while not stop.wait(1)`; a task that others wait for does not."""
-    waits = (
-        job.wait_state(key).kind is Wait.PROCESS_EVENT and context(job.stacks.get(key)) is None and only_beats(job, key)
-    )
+    """It works once per pause until the event is set: `while not stop.wait(1)`; not a task that others wait for, or a loop that
+    only polls.
+    """
+    stack = job.stacks.get(key)
+    works = context(stack) is None and not (stack and stack.only_polls)
+    waits = works and job.wait_state(key).kind is Wait.PROCESS_EVENT and only_beats(job, key)
     return Status.LIVE if waits and not owes_messages(job, key) else None
 
 
@@ -344,7 +346,7 @@ def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
     children = [(pid, pid) for pid in job.helpmates(key[0])]
     beside = (other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other))
     return any(pauses(job, other) for other in (*children, *beside)) or any(
-        _works_on_a_task(job, child) for child in children
+        _works_on_a_task(job, child) or _waits_for_command(job, child, key[0]) for child in children
     )
 
 

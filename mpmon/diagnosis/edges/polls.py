@@ -83,7 +83,8 @@ def _whose_result(job: JobState, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _whose_file(job: JobState, key: ThreadKey) -> list[ThreadKey]:
-    return [*job.others_at_work(key), *((pid, pid) for pid in job.programs_beside(key[0]))]
+    commands = (pid for pid in job.helpmates(key[0]) if pid in job.foreign)
+    return [*job.others_at_work(key), *((pid, pid) for pid in (*job.programs_beside(key[0]), *commands))]
 
 
 _WHOSE: dict[Wait, Callable[[JobState, ThreadKey], list[ThreadKey]]] = {

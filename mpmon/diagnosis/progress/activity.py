@@ -70,10 +70,12 @@ def _keeps_growing(life: ProcessActivity, now: float) -> bool:
 
 
 def _only_asks(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
-    """The thread gets the same answer each time, keeps no file open for reading while it sleeps, and writes only messages."""
-    since = job.asks_since(key)
-    if since is None:
-        return False
+    """The thread gets the same answer each time, keeps no file open for reading while it sleeps, and writes only messages; or it
+    only polls, and nobody else of its process is at work.
+    """
+    since, stack = job.asks_since(key), job.stacks.get(key)
+    if since is None or (stack and stack.only_polls and not job.others_at_work(key)):
+        return since is not None
     wrote = (life.wrote_at or 0.0) >= since
     return not any(row.reads or wrote for row in _opened(job, key[0]))
 

@@ -77,6 +77,18 @@ def _ways(stack: Stack | None) -> list[tuple[str, int]]:
     return [row for frame in (asking(stack) if stack else ()) for row in (frame.trend or {}).items()]
 
 
+def only_polled_since(samples: Sequence[Sample]) -> float | None:
+    """The same for a thread in a loop that only polls, whatever it counts, logs and notes meanwhile."""
+    stack = samples[-1].stack if samples else None
+    return _alike_since(samples, _polls_on) if stack and stack.only_polls else None
+
+
+def _polls_on(before: Stack, after: Stack) -> bool:
+    """At the same place, in a sleep, or in a wait with a time limit after which nothing had been read that others sent."""
+    brought_nothing = after.tests is not None or (after.read is not None and before.read in (None, after.read))
+    return before.only_polls and brought_nothing and _same_place(before, after)
+
+
 def looked_in_vain_since(samples: Sequence[Sample]) -> float | None:
     """The same for a thread that sleeps in a loop which only looks whether something is there, and counts how often."""
     stack = samples[-1].stack if samples else None

@@ -25,6 +25,7 @@ from mpmon.diagnosis.progress.state_change import (
     got_nothing_since,
     keep_changing,
     looked_in_vain_since,
+    only_polled_since,
     retried_in_vain_since,
     same_answer_since,
 )
@@ -85,8 +86,10 @@ class ThreadMotions(ThreadWaits):
             return None
         if key[0] in self.foreign:
             return self._polls_again_since(key, past)
-        since = None
-        if kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key):
+        # What a queue between threads has brought does not show.
+        polls = kind is not Wait.THREAD_QUEUE
+        since = self.memory.same(("only polls", key), only_polled_since, past.samples) if polls else None
+        if since is None and (kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key)):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
         if since is not None or share(past.samples) > POLLS_SHARE:
             return since

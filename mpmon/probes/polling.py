@@ -1,0 +1,136 @@
+"""Whether a loop only polls: from turn to turn it looks, sleeps and keeps books, and nothing of that ends it.
+
+Its books are whatever it counts, logs or notes the time of, for itself or for those who look whether it lives. They change in
+each turn, and would be taken for progress, but what the loop is left for depends on none of them: `while not ready(): tries += 1`
+ends once others have made it ready, however often it tries. A loop that takes something out of a list, or waits until a time has
+come, depends on what it does itself. Two attributes of one name are taken for the same, whatever objects have them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from mpmon.model import CLOCKS
+from mpmon.probes.carried import left_for_next_turn
+from mpmon.probes.loop_calls import CHANGES, call_name, is_work, takes, with_callees
+from mpmon.probes.sources import FUNCTION, Functions, spans
+
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
+_SUSPENDS = (ast.Await, ast.Yield, ast.YieldFrom)
+_READS = frozenset({"read", "readline", "readlines"})
+
+
+def only_polls(loop: ast.While, line: int, functions: Functions) -> bool:
+    """Whether a loop that waits at this line calls nothing else that works or takes, and what leads out of it depends on nothing
+    that it changes.
+    """
+    # A method of the same name as the one that it calls may be the very function that the loop is in.
+    others = {name: row for name, row in functions.items() if not spans(row, line)}
+    nodes = with_callees(loop, others)
+    if any(isinstance(node, _SUSPENDS) for node in nodes) or reads_on(nodes):
+        return False
+    if any((is_work(node, others) or takes(node)) and not _waits_at(node, line) for node in nodes):
+        return False
+    own, ways = list(ast.walk(loop)), list(_ways_out(loop))
+    asked = _asked(ways, own, others)
+    if any(call_name(node) in CLOCKS or any(_altered(node)) for node in asked):
+        return False
+    return bool(ways) and _changed(loop, own, nodes, others).isdisjoint(name for node in asked for name in _names(node))
+
+
+def _waits_at(node: ast.AST, line: int) -> bool:
+    """It is the wait itself."""
+    return call_name(node) in ("acquire", "result", "select") and spans(node, line)
+
+
+def reads_on(nodes: list[ast.AST]) -> bool:
+    """These nodes read from a file that they do not open."""
+    opened = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    reads = (node.func for node in nodes if isinstance(node, ast.Call) and call_name(node) in _READS)
+    read = {name for method in reads if isinstance(method, ast.Attribute) for name in _root(method.value)}
+    return not read <= opened
+
+
+def _ways_out(loop: ast.While) -> Iterator[ast.AST]:
+    """What is tested before the loop is left, or tried; nothing of one that is left in no other way, or never."""
+    if not isinstance(loop.test, ast.Constant):
+        yield loop.test
+    for node in _of_its_own(loop.body):
+        if isinstance(node, ast.If) and any(isinstance(row, _LEAVES) for row in _of_its_own([node])):
+            yield node.test
+        elif isinstance(node, ast.Try) and any(isinstance(row, _LEAVES) for row in (*node.body, *node.orelse)):
+            yield from node.body
+
+
+def _of_its_own(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a loop's body, without those of functions that are made there."""
+    for node in body:
+        yield node
+        if not isinstance(node, FUNCTION):
+            yield from _of_its_own(ast.iter_child_nodes(node))
+
+
+def _asked(ways: list[ast.AST], own: list[ast.AST], functions: Functions) -> list[ast.AST]:
+    """All nodes that what is tested depends on: of the tests, of the functions of the file that they call, and of what the loop
+    binds their variables to.
+    """
+    pairs = [pair for node in own for pair in _bound(node)]
+    found, asked, names = list(ways), [node for way in ways for node in with_callees(way, functions)], set[str]()
+    while more := {name for node in asked for name in _names(node)} - names:
+        names |= more
+        values = [value for target, value in pairs if value not in found and not names.isdisjoint(_names_in(target))]
+        found += values
+        asked += [node for value in values for node in with_callees(value, functions)]
+    return asked
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(node, ast.Assign):
+        yield from ((target, node.value) for target in node.targets)
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield node.target, node.iter
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield node.optional_vars, node.context_expr
+
+
+def _changed(loop: ast.While, own: list[ast.AST], nodes: list[ast.AST], functions: Functions) -> set[str]:
+    """What may differ in the next turn: variables that the loop carries on, attributes, items, and the variables of others."""
+    set_again = {node.id for node in own if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    found = set_again.intersection(left_for_next_turn(loop)).union(*map(_altered, nodes))
+    found.update(name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names)
+    ours = {id(node) for node in own}
+    if any(name for node in nodes if id(node) not in ours for name in _altered(node) if not name.startswith(".")):
+        # A function of the file may change what is passed to it, under another name.
+        calls = (node for node in own if isinstance(node, ast.Call) and call_name(node) in functions)
+        found.update(name for call in calls for given in call.args for name in _names_in(given))
+    return found
+
+
+def _altered(node: ast.AST) -> Iterator[str]:
+    """What a node changes in an object: an attribute or an item that it sets, or what it calls a method of that changes it."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        yield from _root(node)
+    elif isinstance(node, ast.Call) and call_name(node) in CHANGES and isinstance(node.func, ast.Attribute):
+        yield from _root(node.func.value)
+
+
+def _names_in(part: ast.AST) -> Iterator[str]:
+    return (name for node in ast.walk(part) for name in _names(node))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield from _root(node)
+
+
+def _root(node: ast.expr) -> Iterator[str]:
+    """A variable, or an attribute with a dot before it; of an item, that of what it is in."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield f".{node.attr}"
+    elif isinstance(node, ast.Subscript):
+        yield from _root(node.value)
