@@ -66,9 +66,13 @@ PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
 """Readers of stacks."""
 
 
+FIRST_VARIABLE = 1 << 32
+"""Numbers of local variables of functions begin here; those of a module's names are smaller, and not negative."""
+
+
 def variable_number(name: str) -> int:
-    """What `Stack.contents` knows a local variable of a function by; other variables have smaller numbers."""
-    return zlib.crc32(name.encode()) | 1 << 32
+    """What `Stack.contents` knows a local variable of a function by."""
+    return zlib.crc32(name.encode()) | FIRST_VARIABLE
 
 
 CLOCK = -2
@@ -145,9 +149,13 @@ class Stack(Row, frozen=True, kw_only=True):
     """
     for_logs: tuple[str, ...] = ()
     """With `limits`: the variables that this loop sets and reads for nothing but to log from time to time."""
-    only_polls: bool = False
-    """With `limits`: the loop does nothing but wait, look, log, count and note the time, and what ends it depends on none of
-    that, as its source says.
+    polls_for: tuple[str, ...] | None = None
+    """With `limits`: the local variables that lead to what the loop asks for, where it does nothing but wait, look, log, count
+    and note the time, and what ends it depends on none of that, as its source says; `None` for any other loop.
+    """
+    keeps_books: bool = False
+    """With `limits`: the loop is never left, and does nothing but sleep, look, count, note the time, and tell others of that, as
+    its source says: a heartbeat.
     """
 
 

@@ -29,11 +29,13 @@ LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "pri
 """Of logging, warnings and builtins."""
 
 LOOKS = (ASKS | QUIET | LOGS | CLOCKS | {
-    "SharedMemory", "access", "bind", "close", "compare_set", "connect", "connect_ex", "create_connection", "decode",
-    "endswith", "exists", "flock", "fstat", "get", "getmtime", "getsize", "glob", "hasattr", "is_dir", "is_file", "isdir",
-    "isfile", "islink", "iterdir", "listdir", "load", "loads", "lockf", "lstat", "open", "read", "read_bytes", "read_text",
-    "readline", "readlines", "scandir", "setsockopt", "settimeout", "socket", "split", "startswith", "stat", "strip",
-    "unpack", "unpack_from", "urlopen",
+    "SharedMemory", "access", "bind", "close", "compare_set", "connect", "connect_ex", "cpu_percent",
+    "create_connection", "decode", "disk_usage", "endswith", "exists", "flock", "fstat", "get", "getloadavg",
+    "getmtime", "getrusage", "getsize", "glob", "hasattr", "is_dir", "is_file", "isdir", "isfile", "islink",
+    "iterdir", "listdir", "load", "loads", "lockf", "lstat", "max_memory_allocated", "memory_allocated",
+    "memory_info", "memory_reserved", "open", "read", "read_bytes", "read_text", "readline", "readlines", "scandir",
+    "setsockopt", "settimeout", "socket", "split", "startswith", "stat", "strip", "unpack", "unpack_from", "urlopen",
+    "virtual_memory",
 }) - {"append", "clear", "extend", "pop", "remove"}  # fmt: skip
 """Functions and methods that look for something and leave it as it is: a file, a port, a status, a lock of others."""
 

@@ -31,7 +31,7 @@ from mpmon.probes.loop_calls import (
     takes,
     with_callees,
 )
-from mpmon.probes.polling import only_polls, reads_on
+from mpmon.probes.polling import keeps_books, polls_for, reads_on
 from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
 from mpmon.probes.vain_turns import in_vain
 
@@ -60,8 +60,10 @@ class Loop(NamedTuple):
     """It is never left, and does nothing at all but sleep, look, count and log, whatever it finds."""
     for_logs: tuple[str, ...] = ()
     """See `Stack.for_logs`."""
-    only_polls: bool = False
-    """See `Stack.only_polls`."""
+    polls_for: tuple[str, ...] | None = None
+    """See `Stack.polls_for`."""
+    keeps_books: bool = False
+    """See `Stack.keeps_books`."""
 
 
 @may_hang
@@ -102,7 +104,7 @@ def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     for_logs = _for_logs(loop)
     return Loop(
         tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports, for_logs,
-        only_polls(loop, line, functions),
+        polls_for(loop, line, functions), keeps_books(loop, line, functions),
     )  # fmt: skip
 
 

@@ -19,29 +19,62 @@ from mpmon.probes.sources import FUNCTION, Functions, spans
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _SUSPENDS = (ast.Await, ast.Yield, ast.YieldFrom)
 _READS = frozenset({"read", "readline", "readlines"})
+_SIGNS = frozenset({"clear", "set"})
+"""Methods of events; functions of these names do nothing for others."""
+
+_TAKES_OUT = frozenset({"pop", "popitem", "popleft", "remove"})
+"""Methods that take something out of a container that others may fill."""
+
+_TELLS = frozenset({"post", "publish", "put", "put_nowait", "send", "send_bytes", "sendall", "sendto"})
+"""Methods that send something to others."""
 
 
-def only_polls(loop: ast.While, line: int, functions: Functions) -> bool:
-    """Whether a loop that waits at this line calls nothing else that works or takes, and what leads out of it depends on nothing
-    that it changes.
+def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...] | None:
+    """Which variables lead to what a loop that waits at this line asks for, where it calls nothing else that works or takes, and
+    what leads out of it depends on nothing that it changes, so that all else is its books; `None` for any other loop.
     """
-    # A method of the same name as the one that it calls may be the very function that the loop is in.
-    others = {name: row for name, row in functions.items() if not spans(row, line)}
+    others = _others(line, functions)
     nodes = with_callees(loop, others)
-    if any(isinstance(node, _SUSPENDS) for node in nodes) or reads_on(nodes):
-        return False
-    if any((is_work(node, others) or takes(node)) and not _waits_at(node, line) for node in nodes):
-        return False
+    if reads_on(nodes) or any(_does_more(node, line, others) for node in nodes):
+        return None
     own, ways = list(ast.walk(loop)), list(_ways_out(loop))
     asked = _asked(ways, own, others)
-    if any(call_name(node) in CLOCKS or any(_altered(node)) for node in asked):
+    if not ways or any(call_name(node) in CLOCKS or any(_altered(node)) for node in asked):
+        return None
+    names = {name for node in asked for name in _names(node)}
+    books = _changed(loop, own, nodes, others)
+    return tuple(sorted(_variables(names, own))) if books.isdisjoint(names) else None
+
+
+def _variables(names: set[str], own: list[ast.AST]) -> set[str]:
+    """Without attributes, and without what the loop writes its books into."""
+    written = (node.value for node in own if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
+    into = {name for owner in written for name in _names_in(owner)}
+    return {name for name in names if not name.startswith(".")} - into
+
+
+def keeps_books(loop: ast.While, line: int, functions: Functions) -> bool:
+    """Whether a loop that pauses at this line is never left, and only looks, keeps books, and tells others of them."""
+    others = _others(line, functions)
+    nodes = with_callees(loop, others)
+    if not isinstance(loop.test, ast.Constant) or any(isinstance(node, _LEAVES) for node in _of_its_own(loop.body)):
         return False
-    return bool(ways) and _changed(loop, own, nodes, others).isdisjoint(name for node in asked for name in _names(node))
+    rest = [node for node in nodes if call_name(node) not in _TELLS]
+    return not reads_on(nodes) and not any(_does_more(node, line, others) or call_name(node) == "get" for node in rest)
 
 
-def _waits_at(node: ast.AST, line: int) -> bool:
-    """It is the wait itself."""
-    return call_name(node) in ("acquire", "result", "select") and spans(node, line)
+def _others(line: int, functions: Functions) -> Functions:
+    """A method of the same name as one that a loop calls may be the very function that the loop is in."""
+    return {name: row for name, row in functions.items() if not spans(row, line)}
+
+
+def _does_more(node: ast.AST, line: int, functions: Functions) -> bool:
+    """Than to wait, look, log and keep books."""
+    signals = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SIGNS
+    if isinstance(node, _SUSPENDS) or signals:
+        return True
+    waits = call_name(node) in ("acquire", "get", "result", "select") and spans(node, line)
+    return (is_work(node, functions) or takes(node) or call_name(node) in _TAKES_OUT) and not waits
 
 
 def reads_on(nodes: list[ast.AST]) -> bool:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from mpmon.probes.polling import only_polls
+from mpmon.probes.polling import keeps_books, polls_for
 from mpmon.probes.sources import Source
 
 POLLS = {
@@ -67,15 +67,34 @@ def connect(address):
 """
 
 
+BEATS = {
+    "counts": "while True:\n    beats += 1\n    sleep(1)",
+    "tells others": "while True:\n    reports.put((os.getpid(), time.time()))\n    sleep(1)",
+    "writes a line": "while True:\n    print('alive', time.time())\n    sleep(1)",
+    "measures": "while True:\n    used.append(open('/proc/self/statm').read())\n    sleep(1)",
+    "sets an event": "while True:\n    ready.set()\n    sleep(1)",
+    "collects": "while True:\n    found.append(results.get())\n    sleep(1)",
+    "passes on": "while True:\n    results.put(buffer.pop())\n    sleep(1)",
+    "works": "while True:\n    results.put(measure())\n    sleep(1)",
+    "is left": "while True:\n    if ready():\n        break\n    sleep(1)",
+}
+"""Loops of threads; the first four only report that they live."""
+
 WAITS = ("sleep(", "wait(", "acquire(")
 
 
-def polls(loop: str) -> bool:
+def parsed(loop: str) -> tuple[ast.While, int, Source]:
+    """The loop, and the line at which it waits."""
     text = f"{LOOKS}{loop}"
     source = Source(ast.parse(text))
     line = next(number for number, row in enumerate(text.splitlines(), 1) if any(word in row for word in WAITS))
     found = next(node for node in ast.walk(source.tree) if isinstance(node, ast.While))
-    return only_polls(found, line, source.functions)
+    return found, line, source
+
+
+def polls(loop: str) -> bool:
+    found, line, source = parsed(loop)
+    return polls_for(found, line, source.functions) is not None
 
 
 @pytest.mark.parametrize("loop", POLLS.values(), ids=POLLS)
@@ -86,3 +105,16 @@ def test_one_that_looks_and_keeps_books_only_polls(loop: str) -> None:
 @pytest.mark.parametrize("loop", WORKS.values(), ids=WORKS)
 def test_one_that_depends_on_what_it_does_itself_gets_on(loop: str) -> None:
     assert not polls(loop)
+
+
+@pytest.mark.parametrize(("name", "only"), [(name, place < 4) for place, name in enumerate(BEATS)], ids=BEATS)
+def test_which_loops_only_report_that_they_live(name: str, *, only: bool) -> None:
+    found, line, source = parsed(BEATS[name])
+    assert keeps_books(found, line, source.functions) is only
+
+
+def test_what_one_asks_for() -> None:
+    found, line, source = parsed(
+        "while len(results) < total:\n    tries += 1\n    watch.last = time.time()\n    sleep(1)"
+    )
+    assert polls_for(found, line, source.functions) == ("len", "results", "total")

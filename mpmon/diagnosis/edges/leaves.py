@@ -33,7 +33,7 @@ def may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
     stack, past = job.stacks.get(key), job.thread_history(key)
     if stack is None or past is None or stack.contents is None or job.now - job.stands_since(key) > BY_CLOCK_S:
         return False
-    if stack.only_polls:
+    if stack.polls_for is not None:
         return False
     if not CLOCKS.isdisjoint(stack.tests or ()):
         # It leaves its loop once a time has come.

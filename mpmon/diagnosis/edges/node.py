@@ -196,7 +196,7 @@ def _beats(job: JobState, key: ThreadKey) -> Answer:
     only polls.
     """
     stack = job.stacks.get(key)
-    works = context(stack) is None and not (stack and stack.only_polls)
+    works = context(stack) is None and not (stack and stack.polls_for is not None)
     waits = works and job.wait_state(key).kind is Wait.PROCESS_EVENT and only_beats(job, key)
     return Status.LIVE if waits and not owes_messages(job, key) else None
 
@@ -319,7 +319,8 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if motion is Motion.POLLING and computes_between(job, key):
         # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
-    if motion is Motion.POLLING and (manages(job, key) or (job.tests(key) == () and job.acts(key))):
+    acts = job.tests(key) == () and job.acts(key) and not job.keeps_books(key)
+    if motion is Motion.POLLING and (manages(job, key) or acts):
         return Status.LIVE
     if motion is Motion.POLLING and _may_be_changed_soon(job, key):
         return Status.LIVE
@@ -344,7 +345,9 @@ def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
     if any(main[0] in job.at_work or pauses(job, main) for main in mains):
         return True
     children = [(pid, pid) for pid in job.helpmates(key[0])]
-    beside = (other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other))
+    beside = [other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other)]
+    if any(job.motion(other) is Motion.BUSY_LOOP and node(job, other).status is Status.LIVE for other in beside):
+        return True
     return any(pauses(job, other) for other in (*children, *beside)) or any(
         _works_on_a_task(job, child) or _waits_for_command(job, child, key[0]) for child in children
     )

@@ -52,7 +52,7 @@ def signs_of_life(job: JobState, key: ThreadKey, *, but_messages: bool = False) 
     polls = key == (pid, pid) and job.motion(key) is Motion.POLLING and context(job.stacks.get(key)) is None
     if polls and job.at_work - {pid}:
         return "another process of the job makes progress"
-    others = [other for other in job.threads(pid) if other != key]
+    others = [other for other in job.threads(pid) if other != key and not job.keeps_books(other)]
     if any(job.motion(other) is Motion.PROGRESSING for other in others):
         return "another of its threads makes progress"
     return None
@@ -74,7 +74,7 @@ def _only_asks(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
     only polls, and nobody else of its process is at work.
     """
     since, stack = job.asks_since(key), job.stacks.get(key)
-    if since is None or (stack and stack.only_polls and not job.others_at_work(key)):
+    if since is None or (stack and stack.polls_for is not None and not job.others_at_work(key)):
         return since is not None
     wrote = (life.wrote_at or 0.0) >= since
     return not any(row.reads or wrote for row in _opened(job, key[0]))

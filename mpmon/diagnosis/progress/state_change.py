@@ -19,7 +19,7 @@ from mpmon.diagnosis.stacks.shapes import asks_own_library
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import Sample
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
-from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack
+from mpmon.model import BY_CLOCK, CLOCK, FIRST_VARIABLE, Frame, Stack, variable_number
 
 NOT_KNOWN = -1
 """The digest of an object that could not be read."""
@@ -80,13 +80,32 @@ def _ways(stack: Stack | None) -> list[tuple[str, int]]:
 def only_polled_since(samples: Sequence[Sample]) -> float | None:
     """The same for a thread in a loop that only polls, whatever it counts, logs and notes meanwhile."""
     stack = samples[-1].stack if samples else None
-    return _alike_since(samples, _polls_on) if stack and stack.only_polls else None
+    polls = stack is not None and (stack.polls_for is not None or stack.keeps_books)
+    return _alike_since(samples, _polls_on) if polls else None
 
 
 def _polls_on(before: Stack, after: Stack) -> bool:
     """At the same place, in a sleep, or in a wait with a time limit after which nothing had been read that others sent."""
     brought_nothing = after.tests is not None or (after.read is not None and before.read in (None, after.read))
-    return before.only_polls and brought_nothing and _same_place(before, after)
+    return brought_nothing and _same_place(before, after) and not _answers_change(before, after)
+
+
+def _answers_change(before: Stack, after: Stack) -> bool:
+    """What a variable leads to that the loop asks for differs, so that somebody else acts; which names of a module the loop asks
+    for is not known.
+    """
+    if before.polls_for != after.polls_for:
+        return True
+    inner, names = len(asking(after)) - 1, after.polls_for or ()
+    asked = set(map(variable_number, names))
+    known = {number: digest for place, number, digest in before.contents or () if place == inner}
+    pairs = [
+        (known.get(number, digest), digest) for place, number, digest in after.contents or ()
+        if place == inner and (number in asked or 0 <= number < FIRST_VARIABLE)
+    ]  # fmt: skip
+    plain = [frame.plain or {} for stack in (before, after) for frame in asking(stack)[:1]]
+    texts = [tuple(row.get(name) for name in names) for row in plain]
+    return len(set(texts)) > 1 or any(was != now and NOT_KNOWN not in (was, now) for was, now in pairs)
 
 
 def looked_in_vain_since(samples: Sequence[Sample]) -> float | None:

@@ -95,8 +95,11 @@ class JobState(ThreadMotions):
         return stack is not None and stack.only_sleeps and self.wait_state(key).kind in (Wait.SLEEP, Wait.SIGNAL)
 
     def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:
-        """The other Python threads of the process that are not legitimately idle: any of them might act instead."""
-        return [other for other in self.threads(key[0]) if other != key and not self.wait_state(other).idle]
+        """The other Python threads of the process that are not legitimately idle and do more than keep books: any of them might
+        act instead.
+        """
+        others = (other for other in self.threads(key[0]) if other != key and not self.wait_state(other).idle)
+        return [other for other in others if not self.keeps_books(other)]
 
     def serves_in_c(self, key: ThreadKey) -> bool:
         """The thread waits in a server that a library such as gRPC runs in native threads, one of which accepts connections.

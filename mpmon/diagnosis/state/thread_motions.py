@@ -87,7 +87,10 @@ class ThreadMotions(ThreadWaits):
         if key[0] in self.foreign:
             return self._polls_again_since(key, past)
         # What a queue between threads has brought does not show.
-        polls = kind is not Wait.THREAD_QUEUE
+        stack = self.stacks.get(key)
+        polls = stack is not None and (
+            self.keeps_books(key) or (stack.polls_for is not None and kind is not Wait.THREAD_QUEUE)
+        )
         since = self.memory.same(("only polls", key), only_polled_since, past.samples) if polls else None
         if since is None and (kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key)):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
@@ -168,9 +171,10 @@ class ThreadMotions(ThreadWaits):
         return found
 
     def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
-        """The threads of a process that are not legitimately idle; every call returns the same tuple."""
+        """The threads of a process that are not legitimately idle, and do more than keep books; always the same tuple."""
         if pid not in self._working:
-            self._working[pid] = tuple(key for key in self.threads(pid) if not self.local_wait(key).idle)
+            rows = (key for key in self.threads(pid) if not self.local_wait(key).idle)
+            self._working[pid] = tuple(key for key in rows if not self.keeps_books(key))
         return self._working[pid]
 
     def natives_at_work(self, pid: int) -> list[ThreadKey]:

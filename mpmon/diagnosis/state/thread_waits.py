@@ -136,6 +136,11 @@ class ThreadWaits(SnapshotIndex):
         stack = self.stacks.get(key)
         return stack is not None and stack.other_work
 
+    def keeps_books(self, key: ThreadKey) -> bool:
+        """A thread beside the main one only reports that its process lives, see `Stack.keeps_books`."""
+        stack = self.stacks.get(key)
+        return key[0] != key[1] and stack is not None and stack.keeps_books
+
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own
         predicate, shows more frames.
