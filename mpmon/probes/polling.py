@@ -22,6 +22,9 @@ _READS = frozenset({"read", "readline", "readlines"})
 _SIGNS = frozenset({"clear", "set"})
 """Methods of events; functions of these names do nothing for others."""
 
+_BY_ITSELF = CLOCKS | {"random", "uniform"}
+"""Functions whose answers change by themselves."""
+
 _TAKES_OUT = frozenset({"pop", "popitem", "popleft", "remove"})
 """Methods that take something out of a container that others may fill."""
 
@@ -39,7 +42,7 @@ def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ..
         return None
     own, ways = list(ast.walk(loop)), list(_ways_out(loop))
     asked = _asked(ways, own, others)
-    if not ways or any(call_name(node) in CLOCKS or any(_altered(node)) for node in asked):
+    if not ways or any(call_name(node) in _BY_ITSELF or any(_altered(node)) for node in asked):
         return None
     names = {name for node in asked for name in _names(node)}
     books = _changed(loop, own, nodes, others)

@@ -43,6 +43,7 @@ WORKS = {
     ),
     "a variable of the module": "while n < 100:\n    step()\n    sleep(1)\ndef step():\n    global n\n    n += 1",
     "what is passed on": "while state['n'] < 9:\n    step(state)\n    sleep(1)\ndef step(row):\n    row['n'] += 1",
+    "until chance ends it": "while random.random() < 0.9:\n    sleep(1)",
     "until a time": "while time.time() < end:\n    sleep(1)",
     "until a time that it notes": "while True:\n    late = time.time() > end\n    if late:\n        break\n    sleep(1)",
     "tokens that come with time": (
