@@ -147,8 +147,6 @@ class Stack(Row, frozen=True, kw_only=True):
     limit, attributes with a dot before them, a variable that is compared with a whole number followed by the number (`tries 5`),
     and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it is not known.
     """
-    for_logs: tuple[str, ...] = ()
-    """With `limits`: the variables that this loop sets and reads for nothing but to log from time to time."""
     polls_for: tuple[str, ...] | None = None
     """With `limits`: the local variables that lead to what the loop asks for, where it does nothing but wait, look, log, count
     and note the time, and what ends it depends on none of that, as its source says; `None` for any other loop.

@@ -58,8 +58,6 @@ class Loop(NamedTuple):
     """See `Stack.other_work`."""
     only_reports: bool = False
     """It is never left, and does nothing at all but sleep, look, count and log, whatever it finds."""
-    for_logs: tuple[str, ...] = ()
-    """See `Stack.for_logs`."""
     polls_for: tuple[str, ...] | None = None
     """See `Stack.polls_for`."""
     keeps_books: bool = False
@@ -101,9 +99,8 @@ def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     only_looks = bool(tests) and _only_looks(loop, functions)
     other_work = _has_other_work(loop, line, functions)
     only_reports = not tests and _only_reports(loop, line, functions)
-    for_logs = _for_logs(loop)
     return Loop(
-        tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports, for_logs,
+        tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports,
         polls_for(loop, line, functions), keeps_books(loop, line, functions),
     )  # fmt: skip
 
@@ -352,16 +349,6 @@ def _with_number(node: ast.Compare) -> str:
 def _name(node: ast.AST) -> str:
     """Of a variable, or of an attribute, with a dot before it."""
     return f".{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _for_logs(loop: ast.While) -> tuple[str, ...]:
-    """The variables that are set where the loop only logs, and mentioned nowhere else in it."""
-    logging = [node for node in ast.walk(loop) if isinstance(node, ast.If) and only_logs(node)]
-    rows = [row for node in logging for row in ast.walk(node) if isinstance(row, ast.Name)]
-    there = {id(row) for row in rows}
-    stored = {row.id for row in rows if isinstance(row.ctx, ast.Store)}
-    others = {row.id for row in ast.walk(loop) if isinstance(row, ast.Name) and id(row) not in there}
-    return tuple(sorted(stored - others))
 
 
 def _parts(

@@ -174,10 +174,14 @@ def of_last_log(seen: Stack, second: int) -> Stack:
     return msgspec.structs.replace(seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)))
 
 
-@pytest.mark.parametrize(("for_logs", "hangs"), [(("told",), True), ((), False)], ids=["for-the-log", "for-whatever"])
-def test_the_time_of_the_last_log_is_no_progress(for_logs: tuple[str, ...], *, hangs: bool) -> None:
+@pytest.mark.parametrize(
+    ("polls_for", "hangs"),
+    [(("results",), True), (("told",), False), (None, False)],
+    ids=["for-something-else", "for-that", "does-more"],
+)
+def test_what_a_polling_loop_does_not_ask_for_is_no_progress(polls_for: tuple[str, ...] | None, *, hangs: bool) -> None:
     def noted(row: Row) -> Row:
-        return msgspec.structs.replace(row, for_logs=for_logs) if isinstance(row, Stack) else row
+        return msgspec.structs.replace(row, polls_for=polls_for) if isinstance(row, Stack) else row
 
     rounds = (gets_again(second, counted=of_last_log, read=500, limits=()) for second in range(16))
     found = diagnosed([snapshot(*map(noted, rows), at=float(second)) for second, rows in enumerate(rounds)])

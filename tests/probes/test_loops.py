@@ -105,24 +105,6 @@ def test_what_a_loop_compares_with_a_limit(tmp_path: Path, loop: str, limits: tu
     assert found.limits == limits
 
 
-@pytest.mark.parametrize(
-    ("body", "names"),
-    [
-        ("nap()\n    if monotonic() - told > 9:\n        log.info('late')\n        told = monotonic()", ("told",)),
-        ("nap()\n    if monotonic() - told > 9:\n        look()\n        told = monotonic()", ()),
-        ("nap()\n    tries += 1\n    if tries % 9 == 0:\n        log.info(tries)", ()),
-        (
-            "nap()\n    look(told)\n    if monotonic() - told > 9:\n        log.info('late')\n        told = monotonic()",
-            (),
-        ),
-    ],
-)
-def test_what_a_loop_sets_for_its_log_alone(tmp_path: Path, body: str, names: tuple[str, ...]) -> None:
-    found = of_loop(tmp_path, f"while not done:\n    {body}")
-    assert found is not None
-    assert found.for_logs == names
-
-
 NAP = "time.sleep(1)  # nap()"
 
 
