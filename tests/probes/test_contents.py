@@ -16,6 +16,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import look_inside
 from mpmon.probes.interpreter.contents import NOT_KNOWN
 from mpmon.probes.interpreter.layouts import TABLE
+from tests.patience import becomes
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
 
@@ -195,13 +196,17 @@ def test_an_object_without_attributes_is_known_to_have_no_state(tmp_path: Path) 
 
 def test_the_calls_of_its_parent_are_not_read_in_a_forked_process(tmp_path: Path) -> None:
     call = (
-        "import multiprocessing\n"
+        "import multiprocessing, time\n"
+        "def linger(thing):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(1000)\n"
         "def parent(steps):\n"
-        "    multiprocessing.get_context('fork').Process(target=loop, args=([1],)).start()\n"
+        "    multiprocessing.get_context('fork').Process(target=linger, args=([1],)).start()\n"
         "parent([2])"
     )
     with waiting(tmp_path, "pass", call) as program:
         (child,) = psutil.Process(program.pid).children()
+        assert becomes(lambda: child.pid in look_inside(Proc(), child.pid, {}, looping=[child.pid]).contents)
         found = {number for _, number, _ in look_inside(Proc(), child.pid, {}, looping=[child.pid]).contents[child.pid]}
         assert THING in found
         assert variable_number("steps") not in found
