@@ -18,7 +18,7 @@ from mpmon.diagnosis.stacks.frames import asking, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import Sample
-from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
+from mpmon.diagnosis.thresholds import LAST_READINGS, LOOKS_SPAN_S, PATIENCE_S, RETRY_S
 from mpmon.model import BY_CLOCK, CLOCK, FIRST_VARIABLE, Frame, Stack, variable_number
 
 NOT_KNOWN = -1
@@ -81,7 +81,8 @@ def only_polled_since(samples: Sequence[Sample]) -> float | None:
     """The same for a thread in a loop that only polls, whatever it counts, logs and notes meanwhile."""
     stack = samples[-1].stack if samples else None
     polls = stack is not None and (stack.polls_for is not None or stack.keeps_books)
-    return _alike_since(samples, _polls_on) if polls else None
+    # The source tells already; what changes is only looked at to see whether somebody else acts.
+    return _alike_since(samples, _polls_on, least_s=LOOKS_SPAN_S) if polls else None
 
 
 def _polls_on(before: Stack, after: Stack) -> bool:
@@ -159,7 +160,9 @@ def _is_passed(limit: str, stack: Stack) -> bool:
     )
 
 
-def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool]) -> float | None:
+def _alike_since(
+    samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool], *, least_s: float = PATIENCE_S
+) -> float | None:
     naps = [sample.stack for sample in samples if sample.stack and _pauses(sample)]
     if 2 * len(naps) <= len(samples):
         return None
@@ -171,7 +174,7 @@ def _alike_since(samples: Sequence[Sample], alike: Callable[[Stack, Stack], bool
         if not alike(before, after):
             break
         since = before.taken_at
-    return since if stacks and stacks[-1].taken_at - since >= PATIENCE_S else None
+    return since if stacks and stacks[-1].taken_at - since >= least_s else None
 
 
 def _tells_nothing(stacks: Sequence[Stack], at: int) -> bool:
