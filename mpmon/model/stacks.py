@@ -66,13 +66,9 @@ PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
 """Readers of stacks."""
 
 
-FIRST_VARIABLE = 1 << 32
-"""Numbers of local variables of functions begin here; those of a module's names are smaller, and not negative."""
-
-
 def variable_number(name: str) -> int:
-    """What `Stack.contents` knows a local variable of a function by."""
-    return zlib.crc32(name.encode()) | FIRST_VARIABLE
+    """What `Stack.contents` knows a variable by, larger than any place."""
+    return zlib.crc32(name.encode()) | 1 << 32
 
 
 CLOCK = -2
@@ -148,12 +144,17 @@ class Stack(Row, frozen=True, kw_only=True):
     and `BY_CLOCK` if it reads a clock other than to log, as its source says. `None`: it is not known.
     """
     polls_for: tuple[str, ...] | None = None
-    """With `limits`: the local variables that lead to what the loop asks for, where it does nothing but wait, look, log, count
-    and note the time, and what ends it depends on none of that, as its source says; `None` for any other loop.
+    """With `limits`: the variables, and attributes with a dot before them, that lead to what the loop asks for, where it does
+    nothing but wait, look, log, count and note the time, and what ends it depends on none of that, as its source says; `None`
+    for any other loop.
     """
     keeps_books: bool = False
     """With `limits`: the loop is never left, and does nothing but sleep, look, count, note the time, and tell others of that, as
     its source says: a heartbeat.
+    """
+    books: tuple[str, ...] = ()
+    """With `limits`: what the loop changes that others may ask for, by the same kind of names: attributes, what items are in,
+    names of a module, and what names the files that it writes; without what it only sets to the time.
     """
 
 

@@ -31,7 +31,7 @@ from mpmon.probes.loop_calls import (
     takes,
     with_callees,
 )
-from mpmon.probes.polling import keeps_books, polls_for, reads_on
+from mpmon.probes.polling import books, keeps_books, polls_for, reads_on
 from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
 from mpmon.probes.vain_turns import in_vain
 
@@ -62,6 +62,8 @@ class Loop(NamedTuple):
     """See `Stack.polls_for`."""
     keeps_books: bool = False
     """See `Stack.keeps_books`."""
+    books: tuple[str, ...] = ()
+    """See `Stack.books`."""
 
 
 @may_hang
@@ -101,7 +103,7 @@ def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
     only_reports = not tests and _only_reports(loop, line, functions)
     return Loop(
         tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports,
-        polls_for(loop, line, functions), keeps_books(loop, line, functions),
+        polls_for(loop, line, functions), keeps_books(loop, line, functions), books(loop, line, functions),
     )  # fmt: skip
 
 

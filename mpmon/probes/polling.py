@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from mpmon.model import CLOCKS
-from mpmon.probes.carried import left_for_next_turn
+from mpmon.probes.carried import LONGEST_NAME, left_for_next_turn
 from mpmon.probes.loop_calls import CHANGES, call_name, is_work, takes, with_callees
 from mpmon.probes.sources import FUNCTION, Functions, spans
 
@@ -28,13 +28,20 @@ _BY_ITSELF = CLOCKS | {"random", "uniform"}
 _TAKES_OUT = frozenset({"pop", "popitem", "popleft", "remove"})
 """Methods that take something out of a container that others may fill."""
 
+_WRITES = frozenset({"open", "touch", "utime", "write_bytes", "write_text"})
+"""Functions and methods that name a file which they may write."""
+
+_FOR_WRITING = frozenset("awx+")
+"""Of modes of open()."""
+
 _TELLS = frozenset({"post", "publish", "put", "put_nowait", "send", "send_bytes", "sendall", "sendto"})
 """Methods that send something to others."""
 
 
 def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...] | None:
-    """Which variables lead to what a loop that waits at this line asks for, where it calls nothing else that works or takes, and
-    what leads out of it depends on nothing that it changes, so that all else is its books; `None` for any other loop.
+    """Which variables and attributes lead to what a loop that waits at this line asks for, where it calls nothing else that works
+    or takes, and what leads out of it depends on nothing that it changes, so that all else is its books; `None` for any other
+    loop.
     """
     others = _others(line, functions)
     nodes = with_callees(loop, others)
@@ -45,8 +52,10 @@ def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ..
     if not ways or any(call_name(node) in _BY_ITSELF or any(_altered(node)) for node in asked):
         return None
     names = {name for node in asked for name in _names(node)}
-    books = _changed(loop, own, nodes, others)
-    return tuple(sorted(_variables(names, own))) if books.isdisjoint(names) else None
+    fits = all(len(name) <= LONGEST_NAME for name in names)
+    if not fits or not _changed(loop, own, nodes, others).isdisjoint(names):
+        return None
+    return tuple(sorted(_variables(names, own) | _attributes(asked)))
 
 
 def _variables(names: set[str], own: list[ast.AST]) -> set[str]:
@@ -54,6 +63,13 @@ def _variables(names: set[str], own: list[ast.AST]) -> set[str]:
     written = (node.value for node in own if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
     into = {name for owner in written for name in _names_in(owner)}
     return {name for name in names if not name.startswith(".")} - into
+
+
+def _attributes(asked: list[ast.AST]) -> set[str]:
+    """Without methods that are called, and the module of paths."""
+    called = {id(node.func) for node in asked if isinstance(node, ast.Call)}
+    rows = (node for node in asked if isinstance(node, ast.Attribute) and id(node) not in called)
+    return {f".{row.attr}" for row in rows if not (isinstance(row.value, ast.Name) and row.value.id == "os")}
 
 
 def keeps_books(loop: ast.While, line: int, functions: Functions) -> bool:
@@ -64,6 +80,34 @@ def keeps_books(loop: ast.While, line: int, functions: Functions) -> bool:
         return False
     rest = [node for node in nodes if call_name(node) not in _TELLS]
     return not reads_on(nodes) and not any(_does_more(node, line, others) or call_name(node) == "get" for node in rest)
+
+
+def books(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...]:
+    """What a loop changes that others may ask for: attributes, what items are in, variables of others, and what names the files
+    that it writes; without what it only sets to the time.
+    """
+    nodes = with_callees(loop, _others(line, functions))
+    stamped = {
+        id(target)
+        for node in nodes
+        if isinstance(node, ast.Assign) and any(call_name(row) in CLOCKS for row in ast.walk(node.value))
+        for target in node.targets
+    }
+    found = {name for node in nodes if id(node) not in stamped for name in (*_altered(node), *_written(node))}
+    found.update(name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names)
+    return tuple(sorted(name for name in found if len(name) <= LONGEST_NAME))
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """The variables and attributes that name the file which a call opens for writing, or writes."""
+    name = call_name(node)
+    if not isinstance(node, ast.Call) or name not in _WRITES:
+        return
+    given = [*node.args, *(row.value for row in node.keywords)]
+    modes = (row.value for row in given if isinstance(row, ast.Constant))
+    if name != "open" or any(isinstance(mode, str) and not _FOR_WRITING.isdisjoint(mode) for mode in modes):
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        yield from (found for row in (*owner, *given) for found in _names_in(row))
 
 
 def _others(line: int, functions: Functions) -> Functions:

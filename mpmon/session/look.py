@@ -292,11 +292,11 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
     if asleep:
         return msgspec.structs.replace(
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
-            limits=loop.limits, polls_for=loop.polls_for, keeps_books=loop.keeps_books,
+            limits=loop.limits, polls_for=loop.polls_for, keeps_books=loop.keeps_books, books=loop.books,
         )  # fmt: skip
     return msgspec.structs.replace(
         stack, limits=loop.limits, other_work=loop.other_work, polls_for=loop.polls_for,
-        keeps_books=loop.keeps_books,
+        keeps_books=loop.keeps_books, books=loop.books,
     )  # fmt: skip
 
 

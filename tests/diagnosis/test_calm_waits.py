@@ -844,3 +844,47 @@ def test_a_loop_that_watches_only_its_own_wake_up_pipe_goes_on_by_its_timers(kin
         for at in range(20)
     ])  # fmt: skip
     assert found.verdict is not Verdict.HUNG
+
+
+@pytest.mark.parametrize(("connected", "hung"), [(True, False), (False, True)])
+def test_a_native_program_is_told_by_a_daemon_outside_when_to_go_on(*, connected: bool, hung: bool) -> None:
+    """It also polls the pipe by which its own signal handlers wake it."""
+    pipe, near = kernel_object("pipe:7"), kernel_object("socket:8", path="unix", peer="socket:9")
+
+    def rows(at: int) -> Rows:
+        waits = blocked("poll", "pipe:7", *(["socket:8"] if connected else []), pid=CHILD, ran_at=0.0)
+        child = process(CHILD, parent=ROOT, cmdline=("tmux", "wait-for")), thread(CHILD), waits
+        joins = (
+            process(),
+            thread(),
+            stack("main", "job.py:9 main", at=at),
+            blocked("wait4", f"process:{CHILD}", ran_at=0.0),
+        )
+        unread = Unknown(table="stacks", pid=CHILD, reason=NOT_PYTHON)
+        return (*joins, *child, unread, pipe, near, holds(CHILD, "pipe:7"), holds(CHILD, "socket:8"))
+
+    assert (seen(rows, 45).verdict is Verdict.HUNG) is hung
+
+
+@pytest.mark.parametrize(
+    ("loop", "hung"),
+    [
+        ({"keeps_books": True, "books": ("pages",)}, False),
+        ({"keeps_books": True, "books": (".seen",)}, True),
+        ({"polls_for": (".stopped",), "books": ("pages",)}, False),
+    ],
+    ids=["counts-it", "counts-something", "until-it-is-stopped"],
+)
+def test_what_main_polls_for_may_come_of_a_thread_that_changes_it(*, loop: dict[str, object], hung: bool) -> None:
+    """The thread sleeps for seconds, so that what it changes was not seen to change."""
+
+    def rows(at: int) -> Rows:
+        asks = sleeper(ROOT, at)
+        main = msgspec.structs.replace(asks[2], tests=("?",), limits=(), polls_for=("len", "pages"))
+        other = msgspec.structs.replace(
+            stack("collect", "job.py:9 collect", tid=OTHER, at=at), tests=(), limits=(), **loop
+        )
+        wakes = blocked("clock_nanosleep", tid=OTHER, ran_at=START + at - 2, wakes_at=START + at + 2)
+        return (*asks[:2], main, asks[3], other, thread(ROOT, OTHER, slices=at), wakes)
+
+    assert (seen(rows).verdict is Verdict.HUNG) is hung

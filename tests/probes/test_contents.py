@@ -194,6 +194,14 @@ def test_an_object_without_attributes_is_known_to_have_no_state(tmp_path: Path) 
         assert (LOOP, THING) in digests(program)
 
 
+def test_what_a_generator_of_random_numbers_has_drawn_changes_nothing(tmp_path: Path) -> None:
+    with waiting(tmp_path, "thing.random()", "import random; loop(random.Random(3))") as program:
+        before = digests(program)
+        go_on(program)
+        assert digests(program) == before
+        assert (LOOP, THING) in before
+
+
 def test_the_calls_of_its_parent_are_not_read_in_a_forked_process(tmp_path: Path) -> None:
     call = (
         "import multiprocessing, time\n"
@@ -223,6 +231,14 @@ def test_a_loop_of_the_module_itself(tmp_path: Path) -> None:
     """Its variables are the names of the module."""
     with waiting(tmp_path, "pass", "steps = 0\nwhile wait(): steps += 1") as program:
         assert changed(program) == {0}
+
+
+def test_which_name_of_the_module_a_loop_counts(tmp_path: Path) -> None:
+    with waiting(tmp_path, "pass", "steps, others = 0, [1]\nwhile wait(): steps += 1") as program:
+        before = digests(program)
+        go_on(program)
+        after = digests(program)
+    assert {name for name in before if before[name] != after[name]} == {(0, variable_number("steps"))}
 
 
 def test_a_name_of_the_module_that_a_function_counts(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from mpmon.probes.polling import keeps_books, polls_for
+from mpmon.probes.polling import books, keeps_books, polls_for
 from mpmon.probes.sources import Source
 
 POLLS = {
@@ -68,6 +68,19 @@ def connect(address):
 """
 
 
+BOOKS = {
+    "what it counts": ("while True:\n    self.pages += 1\n    sleep(1)", (".pages",)),
+    "what it collects": ("while not stop.is_set():\n    pages.append(1)\n    sleep(1)", ("pages",)),
+    "what items are in": ("while True:\n    state['step'] += 1\n    sleep(1)", ("state",)),
+    "a variable of the module": ("while True:\n    step()\n    sleep(1)\ndef step():\n    global done\n    done += 1", ("done",)),
+    "a file that it writes": ("while True:\n    open(beat, 'a').write('x')\n    sleep(1)", ("beat",)),
+    "a path that it touches": ("while True:\n    Path(self.mark).touch()\n    sleep(1)", ("Path", ".mark", "self")),
+    "not a file that it reads": ("while True:\n    text = open(state).read()\n    sleep(1)", ()),
+    "not the time": ("while True:\n    self.seen_at = time.time()\n    sleep(1)", ()),
+    "not its own variables": ("while not ready():\n    tries += 1\n    sleep(1)", ()),
+}  # fmt: skip
+
+
 BEATS = {
     "counts": "while True:\n    beats += 1\n    sleep(1)",
     "tells others": "while True:\n    reports.put((os.getpid(), time.time()))\n    sleep(1)",
@@ -119,3 +132,14 @@ def test_what_one_asks_for() -> None:
         "while len(results) < total:\n    tries += 1\n    watch.last = time.time()\n    sleep(1)"
     )
     assert polls_for(found, line, source.functions) == ("len", "results", "total")
+
+
+def test_one_asks_for_attributes_as_well_but_not_for_methods() -> None:
+    found, line, source = parsed("while self.job.state != 'done' and not os.path.exists(mark):\n    sleep(1)")
+    assert polls_for(found, line, source.functions) == (".job", ".state", "mark", "os", "self")
+
+
+@pytest.mark.parametrize(("loop", "names"), BOOKS.values(), ids=BOOKS)
+def test_what_others_may_ask_for(loop: str, names: tuple[str, ...]) -> None:
+    found, line, source = parsed(loop)
+    assert set(books(found, line, source.functions)) == set(names)

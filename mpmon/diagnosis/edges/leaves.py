@@ -144,6 +144,12 @@ def pauses(job: JobState, key: ThreadKey) -> bool:
     return kind is Wait.SLEEP and wakes is not None and _is_near(job, wakes)
 
 
+def turns(job: JobState, key: ThreadKey) -> bool:
+    """The thread runs from time to time, or sleeps, and not for long."""
+    wakes = wakes_at(job.blocked.get(key)) if job.wait_state(key).kind is Wait.SLEEP else None
+    return job.motion(key) is Motion.POLLING or (wakes is not None and _is_near(job, wakes))
+
+
 def _is_near(job: JobState, wakes: float) -> bool:
     """A wait ends soon, or has just ended: its thread was read before the round was over."""
     return -NEXT_ROUND_S < wakes - job.now < SOON_S

@@ -39,9 +39,9 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # A loop that takes datagrams from anybody does not wait for its own wake-up socket.
     open_to_all = len(objects) > 1 and not writes
     outside = [
-        External(item.path or "")
+        who
         for item, found in by_item
-        if not found and (leads_out(item) or (open_to_all and item.kind == "socket" and takes_all(item)))
+        if not found and item.kind == "socket" and (who := _outside(job, key, item, open_to_all=open_to_all))
     ]
     if any(isinstance(end, tuple) and end[0] != key[0] for end in ends) and objects == list(job.waits_on(key)):
         # What another process of the job may send comes first, unless a native thread watches all connections of the process.
@@ -103,7 +103,8 @@ def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     # Where no connection tells who is there, it may have been one that crashed.
     unknown = not any(item.kind in ("socket", "terminal") for item in objects)
     gone = crashed(job, key[0]) if unknown else []
-    return WaitEdge((*gone, *senders, External(_outside_words(objects))), words=words, evidence=evidence)
+    far = [who for who in outside if who.moves] or [External(_outside_words(objects))]
+    return WaitEdge((*gone, *senders, *far), words=words, evidence=evidence)
 
 
 def _far_ends(
@@ -296,6 +297,16 @@ def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
 def leads_out(item: KernelObject) -> bool:
     """It is a connection over the network."""
     return item.kind == "socket" and (item.path or "").startswith("tcp ") and not (item.listens or item.listener)
+
+
+def _outside(job: JobState, key: ThreadKey, item: KernelObject, *, open_to_all: bool) -> External | None:
+    """Who is at the other end of a socket that no process of the job has. What a program that is not Python is told by another
+    one of this machine, and when, is theirs to know.
+    """
+    path = item.path or ""
+    if path.startswith("unix") and _is_on_its_way(job, item.peer):
+        return External("a program outside the job", moves=key[0] in job.foreign)
+    return External(path) if leads_out(item) or (open_to_all and takes_all(item)) else None
 
 
 def has_mail(job: JobState, key: ThreadKey) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mpmon.diagnosis.edges.answers import may_be_answered
 from mpmon.diagnosis.edges.blocks import entered_block
 from mpmon.diagnosis.edges.brokers import broker
 from mpmon.diagnosis.edges.by_kind import EDGES
@@ -347,6 +348,8 @@ def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
     children = [(pid, pid) for pid in job.helpmates(key[0])]
     beside = [other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other)]
     if any(job.motion(other) is Motion.BUSY_LOOP and node(job, other).status is Status.LIVE for other in beside):
+        return True
+    if may_be_answered(job, key):
         return True
     return any(pauses(job, other) for other in (*children, *beside)) or any(
         _works_on_a_task(job, child) or _waits_for_command(job, child, key[0]) for child in children

@@ -18,8 +18,8 @@ from mpmon.diagnosis.stacks.frames import asking, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
 from mpmon.diagnosis.stacks.waits import Wait, context
 from mpmon.diagnosis.state.history import Sample
-from mpmon.diagnosis.thresholds import LAST_READINGS, LOOKS_SPAN_S, PATIENCE_S, RETRY_S
-from mpmon.model import BY_CLOCK, CLOCK, FIRST_VARIABLE, Frame, Stack, variable_number
+from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
+from mpmon.model import BY_CLOCK, CLOCK, Frame, Stack, variable_number
 
 NOT_KNOWN = -1
 """The digest of an object that could not be read."""
@@ -67,9 +67,14 @@ def got_nothing_since(samples: Sequence[Sample]) -> float | None:
     """Since when a thread that mostly is in a short timed wait for data to read(2) has read nothing, and changed nothing but
     the count of its attempts; seconds since the epoch, `None` if that is not long.
     """
-    ways = [way for sample in samples for way in _ways(sample.stack)]
-    only_grow = {name for name, way in ways if way > 0} - {name for name, way in ways if way < 0}
+    only_grow = _only_grow(samples)
     return _alike_since(samples, lambda before, after: _got_nothing(before, after, only_grow))
+
+
+def _only_grow(samples: Sequence[Sample]) -> set[str]:
+    """The plain variables that were seen to grow, and never to shrink."""
+    ways = [way for sample in samples for way in _ways(sample.stack)]
+    return {name for name, way in ways if way > 0} - {name for name, way in ways if way < 0}
 
 
 def _ways(stack: Stack | None) -> list[tuple[str, int]]:
@@ -78,11 +83,27 @@ def _ways(stack: Stack | None) -> list[tuple[str, int]]:
 
 
 def only_polled_since(samples: Sequence[Sample]) -> float | None:
-    """The same for a thread in a loop that only polls, whatever it counts, logs and notes meanwhile."""
+    """The same for a thread in a loop that only polls, whatever it counts, logs and notes meanwhile, however short that is."""
     stack = samples[-1].stack if samples else None
     polls = stack is not None and (stack.polls_for is not None or stack.keeps_books)
     # The source tells already; what changes is only looked at to see whether somebody else acts.
-    return _alike_since(samples, _polls_on, least_s=LOOKS_SPAN_S) if polls else None
+    return _alike_since(samples, _polls_on, least_s=0.0) if polls else None
+
+
+def acts_now_and_then(samples: Sequence[Sample]) -> bool:
+    """Two readings, one after the other, of a thread that mostly sleeps found different state, or were made in different places;
+    where its loop is known, what it only counts makes no difference, unless it is compared with a limit.
+    """
+    stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
+    if any(not _same_place(*pair) for pair in pairwise(stacks)):
+        return True
+    loop_known = bool(stacks) and stacks[-1].limits is not None
+    only_grow = _only_grow(samples) if loop_known else frozenset[str]()
+    return any(
+        _differ(before, after, but=_counted(before, after) if loop_known else ())
+        or any(not _changed(*frames) <= only_grow for frames in zip(asking(before), asking(after), strict=True))
+        for before, after in pairwise(stacks)
+    ) or (loop_known and may_give_up(samples, stacks[-1].limits))
 
 
 def _polls_on(before: Stack, after: Stack) -> bool:
@@ -92,18 +113,17 @@ def _polls_on(before: Stack, after: Stack) -> bool:
 
 
 def _answers_change(before: Stack, after: Stack) -> bool:
-    """What a variable leads to that the loop asks for differs, so that somebody else acts; which names of a module the loop asks
-    for is not known.
-    """
+    """What a variable leads to that the loop asks for differs, so that somebody else acts."""
     if before.polls_for != after.polls_for:
         return True
     inner, names = len(asking(after)) - 1, after.polls_for or ()
     asked = set(map(variable_number, names))
     known = {number: digest for place, number, digest in before.contents or () if place == inner}
     pairs = [
-        (known.get(number, digest), digest) for place, number, digest in after.contents or ()
-        if place == inner and (number in asked or 0 <= number < FIRST_VARIABLE)
-    ]  # fmt: skip
+        (known.get(number, digest), digest)
+        for place, number, digest in after.contents or ()
+        if place == inner and number in asked
+    ]
     plain = [frame.plain or {} for stack in (before, after) for frame in asking(stack)[:1]]
     texts = [tuple(row.get(name) for name in names) for row in plain]
     return len(set(texts)) > 1 or any(was != now and NOT_KNOWN not in (was, now) for was, now in pairs)

@@ -32,7 +32,7 @@ from mpmon.diagnosis.progress.state_change import (
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQUESTS, Wait, polled
 from mpmon.diagnosis.state.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.state.thread_waits import ThreadWaits
-from mpmon.diagnosis.thresholds import POLLS_SHARE
+from mpmon.diagnosis.thresholds import LOOKS_SPAN_S, POLLS_SHARE
 from mpmon.model import KernelObject, Snapshot
 
 _ASKS_OTHERS = EXCHANGES | LOCKS | REQUESTS | {Wait.POLL, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD}
@@ -86,12 +86,8 @@ class ThreadMotions(ThreadWaits):
             return None
         if key[0] in self.foreign:
             return self._polls_again_since(key, past)
-        # What a queue between threads has brought does not show.
-        stack = self.stacks.get(key)
-        polls = stack is not None and (
-            self.keeps_books(key) or (stack.polls_for is not None and kind is not Wait.THREAD_QUEUE)
-        )
-        since = self.memory.same(("only polls", key), only_polled_since, past.samples) if polls else None
+        since = self._polled_since(key, past)
+        since = None if since is None or self.now - since < LOOKS_SPAN_S else since
         if since is None and (kind in _ASKS_OTHERS or self._keeps_ranks_waiting(key)):
             since = self.memory.same(("asks", key), same_answer_since, past.samples)
         if since is not None or share(past.samples) > POLLS_SHARE:
@@ -102,6 +98,15 @@ class ThreadMotions(ThreadWaits):
             return self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         looks = {Wait.SLEEP: looked_in_vain_since, Wait.PROCESS_EVENT: retried_in_vain_since}.get(kind)
         return self.memory.same(("looked", key), looks, past.samples) if looks else None
+
+    def _polled_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
+        """Since when a thread in a loop that only polls, or keeps books, has got the same answer."""
+        stack = self.stacks.get(key)
+        if stack is None or not (stack.polls_for is not None or self.keeps_books(key)):
+            return None
+        # What a queue between threads has brought does not show.
+        shows = self.keeps_books(key) or self.local_wait(key).kind is not Wait.THREAD_QUEUE
+        return self.memory.same(("only polls", key), only_polled_since, past.samples) if shows else None
 
     def _polls_again_since(self, key: ThreadKey, past: ThreadHistory) -> float | None:
         """The same for the only thread of a program that is not Python, and polls nothing but connections to servers outside the
@@ -154,7 +159,9 @@ class ThreadMotions(ThreadWaits):
         asks_since = self.asks_since(key)
         if past is None or asks_since is not None:
             return self.now if asks_since is None else asks_since
-        return self.memory.same(("stands", key), same_since, past)
+        stands = self.memory.same(("stands", key), same_since, past)
+        # A loop that polls begins to stand once its answer no longer changes.
+        return max(stands, self._polled_since(key, past) or stands)
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
         """Another thread of the process that holds the GIL and makes no progress."""

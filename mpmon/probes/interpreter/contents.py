@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 from mpmon.model import CLOCK, CLOCKS, variable_number
@@ -27,9 +27,6 @@ UNBOUND = 1
 
 NO_VARIABLE = -1
 """Stands for all variables of a call together."""
-
-FIRST_NAME = 1000
-"""Number of the first module name that a call looks up."""
 
 MOST_OBJECTS, MOST_OF_VARIABLE = 2000, 100
 """Most objects examined per reading of a thread, and per variable."""
@@ -93,18 +90,22 @@ class Contents:
             yield CLOCK, 0, NOT_KNOWN
         if frame.code.name == "<module>":
             # A module has many names, and they are rarely rebound.
-            yield from self._of_all(_read(frame.variables), 0)
+            yield from self._of_module(frame, ())
             return
         names = (*frame.code.locals, *frame.code.captured)
         for number in range(len(_read(frame.variables))):
             known = variable_number(names[number]) if number < len(names) else number
             yield known, *self._of_variable(frame, number)
         if _is_own(frame):
-            yield from self._of_all(_read(frame.looked_up), FIRST_NAME)
+            yield from self._of_module(frame, names)
 
-    def _of_all(self, values: Sequence[int], first: int) -> Iterator[tuple[int, int, int | None]]:
-        for number, value in enumerate(values, first):
-            yield number, value, self._of(value)
+    def _of_module(self, frame: FrameInMemory, but: Collection[str]) -> Iterator[tuple[int, int, int | None]]:
+        """The same for the module's names that the call looks up; those of attributes may be names of its variables as well."""
+        with suppress(Torn):
+            found = frame.looked_up()
+            yield from (
+                (variable_number(name), value, self._of(value)) for name, value in found.items() if name not in but
+            )
 
     def _of_variable(self, frame: FrameInMemory, number: int) -> tuple[int, int | None]:
         """A variable that is rebound while it is read is read again; `None` if that keeps happening, or if nothing can

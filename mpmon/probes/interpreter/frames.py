@@ -84,9 +84,10 @@ class FrameInMemory:
         """The dictionary of the call's module. Raises `Torn`."""
         return self._objects.word(self._address + self._layout.global_variables)
 
-    def looked_up(self) -> tuple[int, ...]:
-        """What the module names that the call looks up are bound to. Raises `Torn`."""
-        return self._objects.bound(self.module(), self.names)
+    def looked_up(self) -> dict[str, int]:
+        """The module names that the call looks up, with what they are bound to; of a module's code, all. Raises `Torn`."""
+        bound = self._objects.bound(self.module())
+        return bound if self.code.name == "<module>" else {name: bound[name] for name in self.names if name in bound}
 
     @property
     def names(self) -> frozenset[str]:

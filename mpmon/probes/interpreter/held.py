@@ -143,7 +143,7 @@ class Locks:
         names = frame.names
         if not names >= BY_HAND or not frame.in_try:
             return False
-        things = (*frame.variables()[:MOST_VARIABLES], *frame.looked_up())
+        things = (*frame.variables()[:MOST_VARIABLES], *frame.looked_up().values())
         return any(found.address == lock.address for found in self._named(map(self._unwrapped, things), names))
 
     def _unwrapped(self, thing: int) -> int:

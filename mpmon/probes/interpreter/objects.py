@@ -61,7 +61,7 @@ MOST_KEYS = 1000
 _BLOCK = 2000
 """Entries of a dictionary read at once."""
 
-_LONGEST_NAME = 48
+_LONGEST_NAME = 100
 
 
 class Objects(Pages):
@@ -264,10 +264,9 @@ class Objects(Pages):
         pairs = ((self.spelled(key, names), value) for key, value in self.pairs(dictionary, most))
         return {name: value for name, value in pairs if name is not None}
 
-    def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
-        """The values of those of these names that are in a dictionary. Raises `Torn`."""
-        wanted = frozenset(name[:_LONGEST_NAME].encode() for name in names)
-        return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
+    def bound(self, dictionary: int) -> dict[str, int]:
+        """The names in a dictionary of variables, with what they are bound to; long ones are truncated. Raises `Torn`."""
+        return {self._name(key).decode(errors="replace"): value for key, value in self.pairs(dictionary)}
 
     def table(self, dictionary: int) -> Table | None:
         """The table of a dictionary with values of its own; `None` if it shares its keys with others. Raises `Torn`."""

@@ -108,7 +108,8 @@ class Reach:
         own = (frame for frame in frames if not _is_library(frame.code.file))
         # The top of its value stack is the call it awaits.
         return self._found(
-            (((*frame.variables(), *frame.alive()[:-1], *frame.looked_up()), frame.names) for frame in own), wanted
+            (((*frame.variables(), *frame.alive()[:-1], *frame.looked_up().values()), frame.names) for frame in own),
+            wanted,
         )
 
     def of_call(self, address: int, wanted: Collection[int]) -> frozenset[int] | None:

@@ -208,12 +208,20 @@ def repeats(objects: Objects, iterator: int, kind: bytes) -> bool:
     return kind == CYCLE and objects.word(iterator + SOURCE_AT) == 0
 
 
+def _by_chance(_objects: Objects, _thing: int) -> bytes:
+    """Nothing gets anywhere by what a generator of random numbers has drawn."""
+    return b"random numbers"
+
+
 VALUES: dict[bytes, Look] = {b"int": _integer, b"bool": _integer, b"float": _float, b"str": _text, b"bytes": _bytes}
 """Immutable types without references."""
 
 LOOKS: dict[bytes, Look] = {
     b"set": _set, b"collections.deque": _deque, b"bytearray": _bytearray, b"memoryview": _memoryview,
     b"list": _list, b"tuple": _size, b"dict": _size, b"_queue.SimpleQueue": _simple_queue,
+    **dict.fromkeys((
+        b"_random.Random", b"numpy.random._generator.Generator", b"numpy.random.mtrand.RandomState", b"torch._C.Generator",
+    ), _by_chance),
 }  # fmt: skip
 """Types whose state shows in their contents."""
 
