@@ -1,20 +1,21 @@
 """Which variables the loops around a line carry from one turn to the next, from the source.
 
 A loop that gets anywhere leaves something for its next turn: `total += x`, `n = n // 2`, `self.found = y`. A variable that each
-turn sets before it reads it, such as a random choice, leaves nothing; nor does a count that is read nowhere, except to log it,
-such as one of attempts. What a loop may change without a local variable that leads there is not seen (`UNSEEN`).
+turn sets before it reads it leaves nothing; nor does one that is set to nothing but random numbers, or a count that is read
+nowhere, except to log it, such as one of attempts. What a loop may change without a local variable that leads there is not seen
+(`UNSEEN`).
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mpmon.model import BY_CLOCK, CLOCKS, ONLY_COUNTED, SOURCE_NOT_KNOWN, UNSEEN
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.loop_calls import is_quiet
-from mpmon.probes.sources import FUNCTION, LOOP, Place, Source, running_sources, spans
+from mpmon.probes.loop_calls import call_name, is_quiet, with_callees
+from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, bindings, running_sources, spans
 
 MOST_NAMES, LONGEST_NAME = 64, 100
 
@@ -47,7 +48,8 @@ def _carried(source: Source, line: int) -> tuple[str, ...] | None:
         return SOURCE_NOT_KNOWN
     changed = dict.fromkeys(name for loop in loops for name in left_for_next_turn(loop))
     counts, own = _only_counted(loops[0]), _locals(function)
-    names = dict.fromkeys(name for name in changed if name in own and name not in counts)
+    left_out = counts | _drawn(loops[0], source.functions)
+    names = dict.fromkeys(name for name in changed if name in own and name not in left_out)
     names |= {f"{ONLY_COUNTED}{name}": None for name in counts if name.startswith(".")}
     others = (name for name in changed if name not in own)
     if not all(map(source.is_fixed, others)) or _changes_others(loops[0], source):
@@ -196,6 +198,29 @@ def _only_counted(loop: ast.stmt) -> set[str]:
         if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in counted and id(node) not in quiet
     }
     return {name for name in counted.values() if name} - others
+
+
+def _drawn(loop: ast.stmt, functions: Functions) -> set[str]:
+    """The variables that the loop sets to nothing but random numbers, which depend on no variable that it sets itself."""
+    nodes = list(_inside(loop))
+    values: dict[str, list[ast.expr | None]] = {}
+    for node in nodes:
+        for name, value in bindings(node):
+            values.setdefault(name, []).append(value)
+    return {name for name, rows in values.items() if all(row and _is_draw(row, functions, values) for row in rows)}
+
+
+def _is_draw(value: ast.expr, functions: Functions, own: Collection[str]) -> bool:
+    draws = any(call_name(node) in DRAWS for node in with_callees(value, functions))
+    return draws and not any(name in own for name in _mentioned(value))
+
+
+DRAWS = frozenset({
+    "betavariate", "choice", "choices", "expovariate", "gauss", "getrandbits", "integers", "lognormvariate", "multinomial",
+    "normal", "normalvariate", "permutation", "rand", "randbelow", "randint", "randn", "random", "randperm", "randrange",
+    "standard_normal", "token_bytes", "triangular", "uniform",
+})  # fmt: skip
+"""Functions and methods that draw random numbers: of random, secrets, NumPy and torch."""
 
 
 def _is_step(node: ast.AugAssign) -> bool:

@@ -68,7 +68,7 @@ class Source:
         """
         found: dict[str, list[ast.expr | None]] = {}
         for row in ast.walk(self.tree):
-            for name, value in _bindings(row):
+            for name, value in bindings(row):
                 found.setdefault(name, []).append(value)
         return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
 
@@ -150,7 +150,7 @@ def _is_too_deep(tree: ast.Module) -> bool:
     return True
 
 
-def _bindings(row: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+def bindings(row: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """The names that a node binds itself, each with its value; `None` where that is not one expression's."""
     if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef)):
         last = row.body[-1]

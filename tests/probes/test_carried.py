@@ -67,6 +67,23 @@ def test_what_each_turn_sets_anew_is_not_carried(tmp_path: Path, loop: str) -> N
     assert "at" not in (at_work(tmp_path, loop) or set())
 
 
+@pytest.mark.parametrize(
+    ("loop", "names"),
+    [
+        ("while not model[x]:\n    x = random.randrange(50)  # work", {"model"}),
+        ("while not model[x]:\n    x = draw()  # work", {"model"}),
+        ("while n < best:\n    n = n + random.random()  # work", {"n"}),
+        ("while n < best:\n    x = n + random.random()  # work\n    if x > n:\n        n = x", {"n"}),
+        ("while not model[x]:\n    x = random.choice(free)  # work\n    free.remove(x)", {"free", "model"}),
+    ],
+    ids=["a number", "of a function", "added up", "the best one", "of what is left"],
+)
+def test_what_is_drawn_at_random_is_not_carried(tmp_path: Path, loop: str, names: set[str]) -> None:
+    found = at_work(tmp_path, loop, above="import random\ndef draw():\n    return random.randint(1, 9)")
+    assert found is not None
+    assert found - {"model"} == names - {"model"}
+
+
 def test_a_count_is_carried_if_it_is_read_other_than_to_log_it(tmp_path: Path) -> None:
     assert at_work(tmp_path, "while n != 1:\n    steps += 1  # work") == set()
     assert at_work(tmp_path, "while n != 1:\n    steps += 1  # work\n    print(steps)") == set()
