@@ -41,14 +41,14 @@ _TELLS = frozenset({"post", "publish", "put", "put_nowait", "send", "send_bytes"
 def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...] | None:
     """Which variables and attributes lead to what a loop that waits at this line asks for, where it calls nothing else that works
     or takes, and what leads out of it depends on nothing that it changes, so that all else is its books; `None` for any other
-    loop.
+    loop. Whatever it calls to know whether it is over, it asks.
     """
     others = _others(line, functions)
-    nodes = with_callees(loop, others)
-    if reads_on(nodes) or any(_does_more(node, line, others) for node in nodes):
-        return None
-    own, ways = list(ast.walk(loop)), list(_ways_out(loop))
+    nodes, own, ways = with_callees(loop, others), list(ast.walk(loop)), list(_ways_out(loop))
     asked = _asked(ways, own, others)
+    questions = {id(node) for node in asked}
+    if reads_on(nodes) or any(_does_more(node, line, others, asked=id(node) in questions) for node in nodes):
+        return None
     if not ways or any(call_name(node) in _BY_ITSELF or any(_altered(node)) for node in asked):
         return None
     names = {name for node in asked for name in _names(node)}
@@ -115,13 +115,14 @@ def _others(line: int, functions: Functions) -> Functions:
     return {name: row for name, row in functions.items() if not spans(row, line)}
 
 
-def _does_more(node: ast.AST, line: int, functions: Functions) -> bool:
-    """Than to wait, look, log and keep books."""
+def _does_more(node: ast.AST, line: int, functions: Functions, *, asked: bool = False) -> bool:
+    """Than to wait, look, log and keep books. A call of something unknown only looks where what is asked for depends on it."""
     signals = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SIGNS
     if isinstance(node, _SUSPENDS) or signals:
         return True
     waits = call_name(node) in ("acquire", "get", "result", "select") and spans(node, line)
-    return (is_work(node, functions) or takes(node) or call_name(node) in _TAKES_OUT) and not waits
+    works = is_work(node, functions) and not asked
+    return (works or takes(node) or call_name(node) in _TAKES_OUT) and not waits
 
 
 def reads_on(nodes: list[ast.AST]) -> bool:

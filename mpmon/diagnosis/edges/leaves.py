@@ -146,7 +146,8 @@ def pauses(job: JobState, key: ThreadKey) -> bool:
 
 def turns(job: JobState, key: ThreadKey) -> bool:
     """The thread runs from time to time, or sleeps, and not for long."""
-    wakes = wakes_at(job.blocked.get(key)) if job.wait_state(key).kind is Wait.SLEEP else None
+    blocked = job.blocked.get(key)
+    wakes = wakes_at(blocked) if blocked and blocked.syscall in SLEEP_CALLS else None
     return job.motion(key) is Motion.POLLING or (wakes is not None and _is_near(job, wakes))
 
 

@@ -34,6 +34,7 @@ from mpmon.diagnosis.edges.leaves import (
     pauses,
     polls_for_the_dead,
     sleeps_long,
+    turns,
     wakes_at,
 )
 from mpmon.diagnosis.edges.loops import stuck_loop
@@ -49,6 +50,7 @@ from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.loop_progress import matches_short_text
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, SERVICE_ROLES
 from mpmon.diagnosis.stacks.frames import is_user
@@ -57,7 +59,7 @@ from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait, context, opens_pipe
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.state.retried_locks import locks_of_others
-from mpmon.diagnosis.thresholds import PATIENCE_S, SOON_S, STOPS_AGAIN
+from mpmon.diagnosis.thresholds import FROZEN_AFTER_S, PATIENCE_S, SOON_S, STOPS_AGAIN
 from mpmon.model import Blocked
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER, Wait.RENDEZVOUS})
@@ -349,7 +351,7 @@ def _may_be_changed_soon(job: JobState, key: ThreadKey) -> bool:
     beside = [other for other in job.threads(key[0]) if other != key and not job.only_sleeps(other)]
     if any(job.motion(other) is Motion.BUSY_LOOP and node(job, other).status is Status.LIVE for other in beside):
         return True
-    if may_be_answered(job, key):
+    if may_be_answered(job, key) or any(may_act_by_clock(job, child) for child in children):
         return True
     return any(pauses(job, other) for other in (*children, *beside)) or any(
         _works_on_a_task(job, child) or _waits_for_command(job, child, key[0]) for child in children
@@ -392,8 +394,10 @@ def _waits_for_command(job: JobState, key: ThreadKey, pid: int) -> bool:
 
 
 def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
-    opens = opens_pipe(job.blocked.get(key))
-    return in_task(job.stacks.get(key)) and not opens and node(job, key).status is Status.LIVE
+    blocked = job.blocked.get(key)
+    if opens_pipe(blocked) or not in_task(job.stacks.get(key)):
+        return False
+    return node(job, key).status is Status.LIVE or (turns(job, key) and (pause_s(blocked) or 0.0) > FROZEN_AFTER_S)
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (

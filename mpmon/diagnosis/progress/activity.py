@@ -38,7 +38,7 @@ def signs_of_life(job: JobState, key: ThreadKey, *, but_messages: bool = False) 
     reads = life is not None and _goes_on(life.read_at if only_reads else life.io_at, job.now)
     if life and reads and not (_only_asks(job, key, life) or _only_repeats(job, key, life)):
         return "it keeps reading or writing"
-    if life and _keeps_growing(life, job.now):
+    if life and _keeps_growing(life, job.now) and not _polls_alone(job, key):
         return "what it has in memory keeps growing"
     if any(parent_of(job, child) == pid for _, child in job.history.births):
         return "it keeps starting processes"
@@ -73,11 +73,18 @@ def _only_asks(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
     """The thread gets the same answer each time, keeps no file open for reading while it sleeps, and writes only messages; or it
     only polls, and nobody else of its process is at work.
     """
-    since, stack = job.asks_since(key), job.stacks.get(key)
-    if since is None or (stack and stack.polls_for is not None and not job.others_at_work(key)):
+    since = job.asks_since(key)
+    if since is None or _polls_alone(job, key):
         return since is not None
     wrote = (life.wrote_at or 0.0) >= since
     return not any(row.reads or wrote for row in _opened(job, key[0]))
+
+
+def _polls_alone(job: JobState, key: ThreadKey) -> bool:
+    """The thread only polls, by its source, and no other thread of its process has run lately."""
+    stack = job.stacks.get(key)
+    polls = stack is not None and stack.polls_for is not None
+    return polls and all(job.motion(other) is Motion.NOT_SCHEDULED for other in job.others_at_work(key))
 
 
 def _only_repeats(job: JobState, key: ThreadKey, life: ProcessActivity) -> bool:
@@ -113,16 +120,16 @@ def _helpers(job: JobState, pid: int) -> Iterator[int]:
 
 
 def _gets_on(job: JobState, pid: int) -> bool:
-    """The process makes progress or, if its frames cannot be read, keeps using a CPU or doing I/O."""
+    """The process makes progress or, if its frames cannot be read, keeps using a CPU or doing I/O; what a server reads and writes
+    are the requests of others, and its answers.
+    """
     key, life = (pid, pid), job.history.life(job.processes[pid])
     if job.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP) and not job.wait_state(key).idle:
         return True
-    return key not in job.stacks and life is not None and _works(life, job.now)
-
-
-def _works(life: ProcessActivity, now: float) -> bool:
-    """The process keeps reading, writing or computing."""
-    return _goes_on(life.io_at, now) or _goes_on(life.busy_at, now)
+    if key in job.stacks or life is None:
+        return False
+    serves = job.wait_state(key).kind is Wait.POLL and any(item.listens for item in job.waits_on(key))
+    return _goes_on(life.busy_at, job.now) or (_goes_on(life.io_at, job.now) and not serves)
 
 
 def _goes_on(moments: tuple[float, ...], now: float) -> bool:

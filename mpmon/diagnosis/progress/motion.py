@@ -17,9 +17,10 @@ from itertools import pairwise
 
 from mpmon.diagnosis.progress.loop_progress import backtracks, has_news, round_since, stays_in_native
 from mpmon.diagnosis.progress.news import brings_news
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.stacks.frames import inner_machinery, is_user
 from mpmon.diagnosis.stacks.shapes import asks_own_library
-from mpmon.diagnosis.stacks.waits import COMMAND_LINE, context
+from mpmon.diagnosis.stacks.waits import COMMAND_LINE, SLEEP_CALLS, context
 from mpmon.diagnosis.state.history import Sample, ThreadHistory
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
@@ -31,6 +32,7 @@ from mpmon.diagnosis.thresholds import (
     LOOKS_SPAN_S,
     PATIENCE_S,
     RECENT_TURNS,
+    RETRY_S,
     SAME_DEADLINE_S,
     SPAN_AGAIN_S,
     STALE_AFTER_S,
@@ -63,8 +65,10 @@ def motion(past: ThreadHistory | None, now: float) -> Motion:
 
 
 def is_frozen(past: ThreadHistory, now: float) -> bool:
-    """It has not run for a while."""
-    return now - past.ran_at >= FROZEN_AFTER_S
+    """It has not run for a while, and longer than it naps."""
+    last = past.samples[-1] if past.samples else None
+    nap = pause_s(last.blocked) if last and last.blocked and last.blocked.syscall in SLEEP_CALLS else None
+    return now - past.ran_at >= max(FROZEN_AFTER_S, nap if nap is not None and nap <= RETRY_S else 0.0)
 
 
 def gets_on(found: tuple[Sample, ...]) -> Motion:
