@@ -127,11 +127,13 @@ def forsaken(tasks: Sequence[Task]) -> tuple[Task, ...]:
 def _may_release(other: Task, row: Task) -> bool:
     if row.waits_on in other.holds:
         return True
-    if other.waits_on == row.waits_on or other.waits in (*ENDS_OF_TASKS, REQUESTS):
+    if other.waits_on == row.waits_on:
+        return False
+    if other.waits == SLEEP or other.timed:
+        return _could_reach(other, row)
+    if other.waits in (*ENDS_OF_TASKS, REQUESTS):
         # Who waits for the ends of others releases it later than these.
         return False
-    if other.waits == SLEEP:
-        return _could_reach(other, row)
     # A library's own task that waits for its next piece of work has finished the last one.
     return user_frame(other) is not None or other.waits not in (*SIGNS, "queue get")
 

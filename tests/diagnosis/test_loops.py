@@ -163,6 +163,7 @@ def test_a_lock_that_the_task_which_took_it_has_left_locked_in_a_loop_that_serve
     [
         task("has", "stream"), task("has", "future", "asyncio:4100:0x50"), task("has", "thread"),
         task("has", "event", "asyncio:4100:0x40"), task("has", "sleep", reaches=(LOCK,)), task("has", None),
+        task("has", "tasks", tasks=("asyncio:4100:0x60",), timed=True),
     ],
     ids=lambda row: row.waits,
 )  # fmt: skip

@@ -27,7 +27,7 @@ def match(stuck: StuckSet) -> Match | None:
     """The goal is at interpreter exit, or in library code that runs after it, and waits for its own threads."""
     own = after_script(stuck)
     exiting = [key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or key == own]
-    if not exiting or undrained(stuck) or stuck.ending is Ending.GONE:
+    if not exiting or undrained(stuck) or stuck.ending is Ending.GONE or _is_asked(stuck, exiting[-1]):
         return None
     edge = stuck.graph.node(exiting[-1]).edge
     awaited = [key for key in edge.targets if isinstance(key, tuple)] if edge else []
@@ -45,6 +45,14 @@ def match(stuck: StuckSet) -> Match | None:
         advice=_advice(stuck, threads, library) if ends else for_circle(stuck, stuck.at_end),
         certainty=Certainty.LIKELY,
     )
+
+
+def _is_asked(stuck: StuckSet, exiting: ThreadKey) -> bool:
+    """Another process waits for something that the threads beside the exiting one would send, not for the end."""
+    at = stuck.closed.path.index(exiting)
+    before = stuck.closed.path[at - 1] if at else exiting
+    edge = stuck.graph.node(before).edge
+    return before[0] != exiting[0] and edge is not None and edge.of_data
 
 
 def _unended(stuck: StuckSet, threads: list[ThreadKey]) -> str:
