@@ -10,7 +10,8 @@ of one process: `threads` (locks, conditions), `gil`, `imports`, `natives` (nati
 between processes: `messages` (what is read from pipes, queues, sockets), `other_ends` (who has their other end), `items` (what
 a queue's writers keep), `taken` (what another process took), `connections` (the server of a socket), `serving` (its threads),
 `managers`, `semaphores` (locks and permits), `named_objects` (those of System V), `file_locks`, `blocks` (locks of a program's
-own making), `polls` (conditions that a polling loop tests), `file_servers` (file systems that do not respond);
+own making), `polls` (conditions that a polling loop tests), `answers` (who may change them), `file_servers` (file systems that
+do not respond);
 of processes: `ends` (joins, exit), `supervisors` (waits for a signal), `output` (of a subprocess), `dead` (exited ones),
 `deaths` (how and why), `numbered` (those that left no trace), `replaced` (a pool's), `servants` (pools), `loaders`
 (DataLoader), `hidden` (unreadable ones);

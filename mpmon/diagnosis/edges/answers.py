@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from mpmon.diagnosis.edges.leaves import may_act_by_clock, turns
 from mpmon.diagnosis.progress.state_change import acts_now_and_then
 from mpmon.diagnosis.stacks.frames import is_user
@@ -13,20 +15,34 @@ def may_be_answered(job: JobState, key: ThreadKey) -> bool:
     """Another loop of the job, which goes on, changes something of the name of what this one asks for; or another thread of the
     process, which does more than to poll and keep books, was seen to change something, or waits for a time to come.
     """
-    stack = job.stacks.get(key)
+    stack, loops = job.stacks.get(key), job.of(_Loops)
     asked = stack.polls_for if stack else None
-    return any(_may_answer(job, key, other, asked) for other in job.stacks if other != key)
-
-
-def _may_answer(job: JobState, key: ThreadKey, other: ThreadKey, asked: tuple[str, ...] | None) -> bool:
-    stack, beside = job.stacks[other], key[0] == other[0]
-    if not (beside or stack.books) or not turns(job, other):
-        return False
-    if asked is not None and not set(asked).isdisjoint(stack.books):
+    beside = [other for other in job.threads(key[0]) if other != key and other in job.stacks and turns(job, other)]
+    if asked is None and any(job.stacks[other].books for other in beside):
         return True
-    if stack.polls_for is not None or stack.keeps_books:
-        return beside and asked is None and bool(stack.books)
-    past = job.thread_history(other)
-    if not beside or past is None or not any(is_user(frame.file) for frame in stack.frames):
+    changed = any(other != key for name in asked or () for other in loops.changing(name))
+    return changed or any(_acts(job, other) for other in beside)
+
+
+class _Loops:
+    """The loops that go on, by the names of what they change."""
+
+    def __init__(self, job: JobState) -> None:
+        self._of: dict[str, list[ThreadKey]] = defaultdict(list)
+        for key, stack in job.stacks.items():
+            if stack.books and turns(job, key):
+                for name in stack.books:
+                    self._of[name].append(key)
+
+    def changing(self, name: str) -> list[ThreadKey]:
+        """The threads whose loops change something of that name; at most two, as one of them may be who asks."""
+        return self._of.get(name, [])[:2]
+
+
+def _acts(job: JobState, key: ThreadKey) -> bool:
+    stack, past = job.stacks[key], job.thread_history(key)
+    if stack.polls_for is not None or stack.keeps_books or past is None:
         return False
-    return may_act_by_clock(job, other) or job.memory.same(("acts", other), acts_now_and_then, past.samples)
+    if not any(is_user(frame.file) for frame in stack.frames):
+        return False
+    return may_act_by_clock(job, key) or job.memory.same(("acts", key), acts_now_and_then, past.samples)

@@ -86,8 +86,7 @@ class FrameInMemory:
 
     def looked_up(self) -> dict[str, int]:
         """The module names that the call looks up, with what they are bound to; of a module's code, all. Raises `Torn`."""
-        bound = self._objects.bound(self.module())
-        return bound if self.code.name == "<module>" else {name: bound[name] for name in self.names if name in bound}
+        return self._objects.bound(self.module(), None if self.code.name == "<module>" else self.names)
 
     @property
     def names(self) -> frozenset[str]:

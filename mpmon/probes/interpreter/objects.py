@@ -264,9 +264,13 @@ class Objects(Pages):
         pairs = ((self.spelled(key, names), value) for key, value in self.pairs(dictionary, most))
         return {name: value for name, value in pairs if name is not None}
 
-    def bound(self, dictionary: int) -> dict[str, int]:
-        """The names in a dictionary of variables, with what they are bound to; long ones are truncated. Raises `Torn`."""
-        return {self._name(key).decode(errors="replace"): value for key, value in self.pairs(dictionary)}
+    def bound(self, dictionary: int, names: Collection[str] | None = None) -> dict[str, int]:
+        """The names in a dictionary of variables, or those of these that are there, with what they are bound to; long ones are
+        truncated. Raises `Torn`.
+        """
+        wanted = None if names is None else frozenset(name.encode() for name in names)
+        pairs = ((self._name(key), value) for key, value in self.pairs(dictionary))
+        return {name.decode(errors="replace"): value for name, value in pairs if wanted is None or name in wanted}
 
     def table(self, dictionary: int) -> Table | None:
         """The table of a dictionary with values of its own; `None` if it shares its keys with others. Raises `Torn`."""
