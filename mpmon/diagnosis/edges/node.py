@@ -185,6 +185,8 @@ def _tested(job: JobState, key: ThreadKey) -> PollRow | None:
 
 def _polls(job: JobState, key: ThreadKey) -> Answer:
     tested = _tested(job, key)
+    if job.tests(key) and job.motion(key) is Motion.POLLING and may_be_answered(job, key):
+        return Status.LIVE
     edge = polled_work(job, key, tested) if tested else None
     return with_crashed(job, key, edge) if edge and tested and tested.kind is Wait.FILE_MARK else edge
 

@@ -37,9 +37,8 @@ def keep_changing(samples: Sequence[Sample], *, outside: int | None = None) -> b
         outside: The place of a call, from the outermost one: what only it and those below it lead to does not count.
     """
     rows = (sample for sample in samples if sample.wait_state.kind is Wait.SLEEP or not _pauses(sample))
-    stacks = list(
-        {id(sample.stack): sample.stack for sample in rows if sample.stack and sample.stack.contents}.values()
-    )
+    # Of one nap, a single reading counts: nothing changes in it.
+    stacks = list({sample.slices: sample.stack for sample in rows if sample.stack and sample.stack.contents}.values())
     last = stacks[-LAST_READINGS:]
     if len(last) < 2 or asks_own_library(last[-1]) or _library_looks(last[-1]):
         return False
