@@ -40,6 +40,19 @@ def test_a_loop_of_a_module_that_counts_gets_on() -> None:
     assert found.because.startswith("main is making progress")
 
 
+@pytest.mark.parametrize(("changes", "verdict"), [(True, Verdict.HEALTHY), (False, Verdict.HUNG)])
+def test_what_changes_from_one_nap_to_the_next_is_progress_however_often_it_is_read_in_a_nap(
+    *, changes: bool, verdict: Verdict
+) -> None:
+    def rows(second: int) -> tuple[Row, ...]:
+        nap = second // 4
+        seen = msgspec.structs.replace(stack("main", LINE, at=second), contents=((0, 4, nap if changes else 5),))
+        began = START + 4 * nap
+        return process(), thread(slices=nap), seen, blocked("clock_nanosleep", ran_at=began, wakes_at=began + 4)
+
+    assert diagnosed([snapshot(*rows(second), at=float(second)) for second in range(20)]).verdict is verdict
+
+
 @pytest.mark.parametrize(
     "contents",
     [lambda _: 5, lambda second: 5 if second < 9 else 6, lambda _: -1, lambda second: second if second % 2 else -1],

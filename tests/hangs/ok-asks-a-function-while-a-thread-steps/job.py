@@ -1,4 +1,4 @@
-"""Main asks a method of its own, named ready, until a thread has made its steps of four seconds; a writer waits for that."""
+"""Main asks a function that it was given, named ready as that of a pool result, until a thread has made its steps of four seconds; a writer waits for that."""
 
 import json
 import multiprocessing
@@ -31,8 +31,15 @@ class Press:
         self.pages.append(len(self.pages))
         say("progress")
 
-    def ready(self):
-        return len(self.pages) >= 80
+
+class Waiter:
+    def __init__(self, ready):
+        self.ready, self.looks = ready, 0
+
+    def wait(self):
+        while not self.ready():
+            self.looks += 1
+            time.sleep(0.5)
 
 
 def main():
@@ -43,8 +50,7 @@ def main():
     context.Process(target=write, args=(orders,), daemon=True).start()
     threading.Thread(target=press.run, daemon=True).start()
     say("settled")
-    while not press.ready():
-        time.sleep(0.5)
+    Waiter(lambda: len(press.pages) >= 80).wait()
     orders.put(len(press.pages))
 
 
