@@ -138,6 +138,18 @@ def _may_release(other: Task, row: Task) -> bool:
     return user_frame(other) is not None or other.waits not in (*SIGNS, "queue get")
 
 
+def polling(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks of a loop that only poll, if nothing in the loop can bring what they poll for: all other tasks report, or wait
+    for one another, for threads or for what polling tasks would do.
+    """
+    polls = tuple(row for row in tasks if row.waits == SLEEP and row.polls_for is not None)
+    waiting = OBJECTS | ENDS_OF_TASKS | {THREAD}
+    if any(row.timed or row.callbacks != 0 for row in tasks):
+        return ()
+    stands = (row.waits in waiting or row.only_reports for row in tasks if row.waits != SLEEP or row.polls_for is None)
+    return polls if all(stands) else ()
+
+
 def in_circle(tasks: Sequence[Task]) -> str:
     """What the tasks that wait for each other's locks do, else for each other's ends: the first ones."""
     rows = [row for row in tasks if row.waits == "lock"] or tasks

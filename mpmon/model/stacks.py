@@ -156,6 +156,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """With `limits`: what the loop changes that others may ask for, by the same kind of names: attributes, what items are in,
     names of a module, and what names the files that it writes; without what it only sets to the time.
     """
+    tells: tuple[str, ...] = ()
+    """With `limits`: the variables, and attributes with a dot before them, that lead to queues and connections over which the
+    loop sends something.
+    """
 
 
 BY_CLOCK = "clock()"

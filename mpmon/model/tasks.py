@@ -43,6 +43,10 @@ class Task(Row, frozen=True, kw_only=True):
     """Of one that sleeps: what other tasks await of all that its variables and the functions it knows lead to, which of these
     tasks, and `SENDS_TO_OTHERS` where there is a connection or an open file among it; `None` where that is not known.
     """
+    polls_for: tuple[str, ...] | None = None
+    """Of one that sleeps in a loop of the job's own code that only polls: as `Stack.polls_for`."""
+    only_reports: bool = False
+    """It sleeps in a loop that is never left, and does nothing but look, count and log."""
     callbacks: int | None = None
     """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
     handlers: int = 0

@@ -16,14 +16,18 @@ ASKS = frozenset({
 """Methods that ask other threads or processes of the job."""
 
 QUIET = frozenset({
-    "Path", "all", "any", "append", "bool", "clear", "copy", "dict", "dumps", "encode", "enumerate", "extend", "float", "format",
-    "getpid", "int", "isinstance", "items", "join", "keys", "len", "list", "max", "min", "pop", "random", "range", "remove",
-    "round", "set", "sleep", "sorted", "str", "strftime", "sum", "tuple", "uniform", "values", "wait", "zip",
+    "Path", "active_count", "all", "any", "append", "bool", "clear", "copy", "current_thread", "dict", "dumps", "encode",
+    "enumerate", "extend", "float", "format", "get_ident", "get_native_id", "getpid", "getppid", "int", "isinstance", "items",
+    "join", "keys", "len", "list", "max", "min", "pop", "random", "range", "remove", "round", "set", "sleep", "sorted", "str",
+    "strftime", "sum", "tuple", "uniform", "values", "wait", "zip",
 })  # fmt: skip
 """Functions and methods that bring nothing in from outside."""
 
-REPORTS = frozenset({"flush", "touch", "utime", "write", "write_text"})
-"""Functions and methods that tell that the process lives."""
+REPORTS = frozenset({
+    "add_scalar", "dump", "flush", "fsync", "gauge", "inc", "labels", "makedirs", "mkdir", "observe", "rename", "replace",
+    "touch", "truncate", "utime", "write", "write_bytes", "write_text", "writelines", "writerow", "writerows",
+})  # fmt: skip
+"""Functions and methods that tell that the process lives, or how far it is: in a file, in metrics."""
 
 LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
 """Of logging, warnings and builtins."""

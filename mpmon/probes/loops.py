@@ -31,7 +31,7 @@ from mpmon.probes.loop_calls import (
     takes,
     with_callees,
 )
-from mpmon.probes.polling import books, keeps_books, polls_for, reads_on
+from mpmon.probes.polling import books, keeps_books, polls_for, reads_on, tells
 from mpmon.probes.sources import FUNCTION, LOOP, Functions, Place, Source, running_sources, spans
 from mpmon.probes.vain_turns import in_vain
 
@@ -64,6 +64,8 @@ class Loop(NamedTuple):
     """See `Stack.keeps_books`."""
     books: tuple[str, ...] = ()
     """See `Stack.books`."""
+    tells: tuple[str, ...] = ()
+    """See `Stack.tells`."""
 
 
 @may_hang
@@ -90,21 +92,30 @@ def _loop(source: Source, line: int) -> Loop | None:
     known = _loops.setdefault(source, {})
     if line not in known:
         found = _loop_around(source.tree, line)
-        known[line] = _described(found, line, source.functions) if found else None
+        known[line] = _described(found, line, source) if found else None
     return known[line]
 
 
-def _described(loop: ast.While, line: int, functions: Functions) -> Loop:
+def _described(loop: ast.While, line: int, source: Source) -> Loop:
+    functions = source.functions
     tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
     acts = _acts(loop, functions)
     only_sleeps = not (tests or acts or _asks(loop, functions))
     only_looks = bool(tests) and _only_looks(loop, functions)
     other_work = _has_other_work(loop, line, functions)
     only_reports = not tests and _only_reports(loop, line, functions)
+    wanted = polls_for(loop, line, functions)
+    wanted = None if wanted is None else _variables(wanted, source)
+    changed = _variables(books(loop, line, functions), source)
     return Loop(
         tuple(sorted(tests)), acts, only_sleeps, only_looks, tuple(sorted(limits)), other_work, only_reports,
-        polls_for(loop, line, functions), keeps_books(loop, line, functions), books(loop, line, functions),
+        wanted, keeps_books(loop, line, functions), changed, tells(loop, line, functions),
     )  # fmt: skip
+
+
+def _variables(names: tuple[str, ...], source: Source) -> tuple[str, ...]:
+    """Without functions, classes and modules."""
+    return tuple(name for name in names if not source.defines(name))
 
 
 _EXITS = frozenset({"_exit", "abort", "exit", "quit"})

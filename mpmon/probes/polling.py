@@ -20,7 +20,7 @@ _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _SUSPENDS = (ast.Await, ast.Yield, ast.YieldFrom)
 _READS = frozenset({"read", "readline", "readlines"})
 _SIGNS = frozenset({"clear", "set"})
-"""Methods of events; functions of these names do nothing for others."""
+"""Methods of events, which take no arguments; functions of these names do nothing for others."""
 
 _BY_ITSELF = CLOCKS | {"random", "uniform"}
 """Functions whose answers change by themselves."""
@@ -28,7 +28,7 @@ _BY_ITSELF = CLOCKS | {"random", "uniform"}
 _TAKES_OUT = frozenset({"pop", "popitem", "popleft", "remove"})
 """Methods that take something out of a container that others may fill."""
 
-_WRITES = frozenset({"open", "touch", "utime", "write_bytes", "write_text"})
+_WRITES = frozenset({"makedirs", "mkdir", "open", "rename", "replace", "touch", "utime", "write_bytes", "write_text"})
 """Functions and methods that name a file which they may write."""
 
 _FOR_WRITING = frozenset("awx+")
@@ -65,10 +65,10 @@ def _variables(names: set[str], own: list[ast.AST]) -> set[str]:
     return {name for name in names if not name.startswith(".")} - into
 
 
-def _attributes(asked: list[ast.AST]) -> set[str]:
+def _attributes(nodes: list[ast.AST]) -> set[str]:
     """Without methods that are called, and the module of paths."""
-    called = {id(node.func) for node in asked if isinstance(node, ast.Call)}
-    rows = (node for node in asked if isinstance(node, ast.Attribute) and id(node) not in called)
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    rows = (node for node in nodes if isinstance(node, ast.Attribute) and id(node) not in called)
     return {f".{row.attr}" for row in rows if not (isinstance(row.value, ast.Name) and row.value.id == "os")}
 
 
@@ -79,7 +79,23 @@ def keeps_books(loop: ast.While, line: int, functions: Functions) -> bool:
     if not isinstance(loop.test, ast.Constant) or any(isinstance(node, _LEAVES) for node in _of_its_own(loop.body)):
         return False
     rest = [node for node in nodes if call_name(node) not in _TELLS]
-    return not reads_on(nodes) and not any(_does_more(node, line, others) or call_name(node) == "get" for node in rest)
+    return not reads_on(nodes) and not any(_does_more(node, line, others) or _gets(node) for node in rest)
+
+
+def _gets(node: ast.AST) -> bool:
+    """It may take something out of a queue: `get()`, `get(True, 1)`, `get(timeout=1)`, unlike `get("key", 0)` of a dictionary."""
+    if not isinstance(node, ast.Call) or call_name(node) != "get":
+        return False
+    first = node.args[0] if node.args else None
+    return first is None or (isinstance(first, ast.Constant) and not isinstance(first.value, str))
+
+
+def tells(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...]:
+    """What a loop sends something over: the variables and attributes whose methods do so."""
+    nodes = with_callees(loop, _others(line, functions))
+    methods = (node.func for node in nodes if isinstance(node, ast.Call) and call_name(node) in _TELLS)
+    found = {name for method in methods if isinstance(method, ast.Attribute) for name in _root(method.value)}
+    return tuple(sorted(name for name in found if len(name) <= LONGEST_NAME))
 
 
 def books(loop: ast.While, line: int, functions: Functions) -> tuple[str, ...]:
@@ -107,7 +123,9 @@ def _written(node: ast.AST) -> Iterator[str]:
     modes = (row.value for row in given if isinstance(row, ast.Constant))
     if name != "open" or any(isinstance(mode, str) and not _FOR_WRITING.isdisjoint(mode) for mode in modes):
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        yield from (found for row in (*owner, *given) for found in _names_in(row))
+        parts = [part for row in (*owner, *given) for part in ast.walk(row)]
+        yield from (part.id for part in parts if isinstance(part, ast.Name))
+        yield from _attributes(parts)
 
 
 def _others(line: int, functions: Functions) -> Functions:
@@ -117,12 +135,22 @@ def _others(line: int, functions: Functions) -> Functions:
 
 def _does_more(node: ast.AST, line: int, functions: Functions, *, asked: bool = False) -> bool:
     """Than to wait, look, log and keep books. A call of something unknown only looks where what is asked for depends on it."""
-    signals = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SIGNS
-    if isinstance(node, _SUSPENDS) or signals:
+    signals = (
+        isinstance(node, ast.Call)
+        and not node.args
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _SIGNS
+    )
+    if (isinstance(node, _SUSPENDS) and not _sleeps_here(node, line)) or signals:
         return True
     waits = call_name(node) in ("acquire", "get", "result", "select") and spans(node, line)
     works = is_work(node, functions) and not asked
     return (works or takes(node) or call_name(node) in _TAKES_OUT) and not waits
+
+
+def _sleeps_here(node: ast.AST, line: int) -> bool:
+    """A task waits in it at the line."""
+    return isinstance(node, ast.Await) and spans(node, line)
 
 
 def reads_on(nodes: list[ast.AST]) -> bool:

@@ -74,7 +74,11 @@ class Source:
 
     def is_fixed(self, name: str) -> bool:
         """Whether a name is that of a function, a class or a module of the file, one that is built in, or that of a constant."""
-        return name in self._defined or hasattr(builtins, name) or isinstance(self.bound_once.get(name), ast.Constant)
+        return self.defines(name) or isinstance(self.bound_once.get(name), ast.Constant)
+
+    def defines(self, name: str) -> bool:
+        """Whether a name is that of a function, a class or a module of the file, or one that is built in."""
+        return name in self._defined or hasattr(builtins, name)
 
     @cached_property
     def _defined(self) -> frozenset[str]:

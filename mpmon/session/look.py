@@ -201,14 +201,15 @@ class Look:
         return bool(children) and children == self.children and children <= known and None not in ended
 
     def naps(self, known: Container[tuple[int, str, int]]) -> dict[int, tuple[tuple[str, int], ...]]:
-        """File and line of the innermost calls of each thread that its own code has put to sleep, not for the first time, or
-        at a place that is known: a thread that computes for a moment is not found polling then.
+        """File and line of the innermost calls of each thread that its own code has put to sleep, not for the first time, for
+        long, or at a place that is known: a thread that computes for a moment is not found polling then.
         """
         asleep = {row.tid for row in self.blocked if is_sleep(row)}
+        for_long = {row.tid for row in self.blocked if row.wakes_at is not None and row.wakes_at - self.at > RETRY_S}
         own = {row.tid: _places(row.frames) for row in self.stacks or () if row.tid in asleep and _is_own(row)}
         return {
             tid: places for tid, places in own.items()
-            if tid in self.polling or any((self.pid, *place) in known for place in places)
+            if tid in self.polling or tid in for_long or any((self.pid, *place) in known for place in places)
         }  # fmt: skip
 
     def asks(self) -> dict[int, tuple[tuple[str, int], ...]]:
@@ -293,10 +294,11 @@ def _with_loop(stack: Stack, loop: Loop, *, asleep: bool) -> Stack:
         return msgspec.structs.replace(
             stack, tests=loop.tests, acts=loop.acts, only_sleeps=loop.only_sleeps, only_looks=loop.only_looks,
             limits=loop.limits, polls_for=loop.polls_for, keeps_books=loop.keeps_books, books=loop.books,
+            tells=loop.tells,
         )  # fmt: skip
     return msgspec.structs.replace(
         stack, limits=loop.limits, other_work=loop.other_work, polls_for=loop.polls_for,
-        keeps_books=loop.keeps_books, books=loop.books,
+        keeps_books=loop.keeps_books, books=loop.books, tells=loop.tells,
     )  # fmt: skip
 
 

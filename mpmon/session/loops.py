@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,6 +14,9 @@ from mpmon.model import ProbeReport, Task, Unknown
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc
 from mpmon.session.look import Look
+
+if TYPE_CHECKING:
+    from mpmon.probes.loops import Loop
 
 MOST_PROCESSES = 32
 """Most processes read in one round."""
@@ -43,13 +47,13 @@ def ask_loops(
             found = tasks.Reading(unknown=Unknown(table="tasks", pid=pid, reason=reason))
         look.tasks, look.tasks_problem = found.tasks, found.unknown
         look.loops_ran = {} if found.unknown else running[pid]
-    _note_reporters(proc, {pid: looks[pid] for pid in asked if looks[pid].tasks})
+    _note_polls(proc, {pid: looks[pid] for pid in asked if looks[pid].tasks})
     problem = next((row.reason for pid in asked if (row := looks[pid].tasks_problem)), None)
     return [ProbeReport(name="tasks", ok=problem is None, seconds=round(now() - started, 4), problem=problem)]
 
 
-def _note_reporters(proc: Proc, looks: Mapping[int, Look]) -> None:
-    """Of a task that only sleeps and reports, as its source says, nothing that it leads to matters."""
+def _note_polls(proc: Proc, looks: Mapping[int, Look]) -> None:
+    """What tasks that sleep poll for, as their sources say; nothing that one leads to matters if it only reports."""
     from mpmon.probes.loops import loops_around
 
     places = {
@@ -58,15 +62,20 @@ def _note_reporters(proc: Proc, looks: Mapping[int, Look]) -> None:
     asked = {pid: {"places": tuple(dict.fromkeys(rows.values()))} for pid, rows in places.items() if rows}
     for pid, loops in (in_turn(loops_around, proc, asked) if asked else {}).items():
         if isinstance(loops, dict):
-            reports = {name for name, place in places[pid].items() if place in loops and loops[place].only_reports}
+            found = {name: loops[place] for name, place in places[pid].items() if place in loops}
             looks[pid].tasks = tuple(
-                replace(row, reaches=()) if row.object in reports else row for row in looks[pid].tasks
+                _with_loop(row, found[row.object]) if row.object in found else row for row in looks[pid].tasks
             )
 
 
+def _with_loop(row: Task, loop: Loop) -> Task:
+    reaches = () if loop.only_reports else row.reaches
+    return replace(row, reaches=reaches, only_reports=loop.only_reports, polls_for=loop.polls_for)
+
+
 def _sleeps_at(row: Task) -> tuple[str, int] | None:
-    """File and line of the user's code in which a task sleeps, if it leads to anything."""
-    frame = user_frame(row) if row.waits == SLEEP and row.reaches != () else None
+    """File and line of the user's code in which a task sleeps."""
+    frame = user_frame(row) if row.waits == SLEEP else None
     return (frame.file, frame.line) if frame else None
 
 

@@ -74,7 +74,7 @@ def test_whoever_polls_for_a_child_that_gets_on_gets_on() -> None:
 
 def test_nobody_gets_on_where_all_only_poll() -> None:
     found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at)))
-    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [ROOT])
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [CHILD])
 
 
 @pytest.mark.parametrize(("share", "hung"), [(0.5, False), (0.001, True)])
@@ -95,7 +95,7 @@ def test_whoever_polls_beside_one_that_crashed_waits_for_that() -> None:
 @pytest.mark.parametrize("code", [0, 15])
 def test_one_that_is_done_or_was_told_to_end_is_not_to_blame(code: int) -> None:
     found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at), zombie(code)))
-    assert (found.findings[0].cause, suspects(found)) == ("main-stuck", [ROOT])
+    assert (found.findings[0].cause, suspects(found)) == ("worker-stuck", [CHILD])
 
 
 def test_one_that_was_told_to_end_does_not_hide_one_that_crashed_and_was_reaped() -> None:

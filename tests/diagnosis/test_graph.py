@@ -40,6 +40,10 @@ def leaf(pid: int) -> Node:
     return Node(key(pid), Status.LEAF)
 
 
+def polls(pid: int, *asks: int) -> Node:
+    return Node(key(pid), Status.LEAF, polls=True, asks=tuple(map(key, asks)))
+
+
 def hidden(pid: int) -> Node:
     return Node(key(pid), Status.HIDDEN)
 
@@ -84,6 +88,31 @@ def test_who_only_guesses_who_might_help_is_to_blame_itself_if_these_wait_for_it
     found = closed(guesses(1, *(node.key[0] for node in others)), *others)
     assert found is not None
     assert set(found.root_blockers) == set(map(key, blockers))
+
+
+@pytest.mark.parametrize(
+    ("others", "blocker"),
+    [
+        ((leaf(2),), 2),
+        ((waits(2, 3), leaf(3)), 3),
+        ((polls(2, 3), leaf(3)), 3),
+        ((polls(2, 1),), 2),
+        ((waits(2, 1),), 1),
+        ((idle(2),), 1),
+        ((live(2),), 1),
+    ],
+    ids=[
+        "one is stuck", "one waits for a stuck one", "one polls as well", "one polls for this one", "one waits for it",
+        "one has nothing to do", "one moves",
+    ],
+)  # fmt: skip
+def test_whoever_might_bring_what_one_polls_for_blocks_it_if_stuck_without_it(
+    others: tuple[Node, ...], blocker: int
+) -> None:
+    found = closed(polls(1, 2), *others)
+    assert found is not None
+    assert found.root_blockers == (key(blocker),)
+    assert found.path[0] == key(1)
 
 
 def test_one_of_those_that_might_help_moves() -> None:

@@ -253,6 +253,21 @@ def test_a_task_that_only_reports(tmp_path: Path, loop: str, *, only_reports: bo
     assert found.only_reports == only_reports
 
 
+def test_modules_and_functions_are_no_variables_that_others_may_share(tmp_path: Path) -> None:
+    polls = of_loop(
+        tmp_path,
+        "import os\ndef done(): return os.path.exists(mark)\nwhile not done():\n    time.sleep(1)  # nap()\n",
+    )
+    beats = of_loop(
+        tmp_path,
+        "import os\nwhile True:\n    open(os.path.join(home, 'beat'), 'w').write('x')\n    time.sleep(1)  # nap()\n",
+    )
+    assert polls
+    assert polls.polls_for == ("mark",)
+    assert beats
+    assert beats.books == ("home",)
+
+
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
     source = """
         class Sweep:

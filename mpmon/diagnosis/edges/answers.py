@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mpmon.diagnosis.edges.leaves import may_act_by_clock, turns
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.progress.state_change import acts_now_and_then
 from mpmon.diagnosis.stacks.frames import is_user
 from mpmon.diagnosis.state.history import ThreadKey
@@ -15,13 +16,19 @@ def may_be_answered(job: JobState, key: ThreadKey) -> bool:
     """Another loop of the job, which goes on, changes something of the name of what this one asks for; or another thread of the
     process, which does more than to poll and keep books, was seen to change something, or waits for a time to come.
     """
-    stack, loops = job.stacks.get(key), job.of(_Loops)
-    asked = stack.polls_for if stack else None
+    asked, loops = _asked(job, key), job.of(_Loops)
     beside = [other for other in job.threads(key[0]) if other != key and other in job.stacks and turns(job, other)]
     if asked is None and any(job.stacks[other].books for other in beside):
         return True
     changed = any(other != key for name in asked or () for other in loops.changing(name))
     return changed or any(_acts(job, other) for other in beside)
+
+
+def _asked(job: JobState, key: ThreadKey) -> tuple[str, ...] | None:
+    """What the thread, or the tasks in its event loop, poll for; `None` if that is not known."""
+    stack, tasks = job.stacks.get(key), job.of(EventLoops).polling(key)
+    of_tasks = tuple(name for row in tasks for name in row.polls_for or ())
+    return of_tasks or (stack.polls_for if stack else None)
 
 
 class _Loops:

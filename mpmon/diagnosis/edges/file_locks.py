@@ -7,14 +7,14 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.state.retried_locks import SHARED_MEMORY, locks_of_others, polled_locks
+from mpmon.diagnosis.state.retried_locks import SHARED_MEMORY, locks_of_others, own_locks, polled_locks
 from mpmon.model import KernelObject
 
 
 def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """flock(2) and fcntl(2): the processes whose open files hold the lock."""
     asked = list(job.waits_on(key))
-    items = asked or polled_locks(job, key, job.read_wait(key).kind) or locks_of_others(job, key[0])
+    items = asked or polled_locks(job, key, job.read_wait(key).kind) or retried_locks(job, key[0])
     pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
     inside = [_inside(job, pid) for pid in pids if job.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
@@ -50,6 +50,11 @@ def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return _of_own_connection(job, key, items[0]) if items else _unknown_file_lock(job, key)
     own = next((item for item in asked if key[0] in item.holders), None)
     return _own_file_lock(job, key, own) if own and job.blocked[key].syscall == "flock" else None
+
+
+def retried_locks(job: JobState, pid: int) -> list[KernelObject]:
+    """Those that a polling thread of a process may be retrying: on files that it has open."""
+    return locks_of_others(job, pid) or own_locks(job, pid)
 
 
 def _inside(job: JobState, pid: int) -> ThreadKey:
@@ -95,7 +100,9 @@ def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdg
 
 
 def _of_own_connection(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdge:
-    """SQLite: another connection of the same process has the lock, in another thread or in the waiting one itself."""
+    """Another open file of the same process has the lock, such as that of another connection of SQLite, in another thread or in
+    the waiting one itself.
+    """
     others = tuple(job.others_at_work(key))
     path = (item.path or "a file").removesuffix(SHARED_MEMORY)
     evidence = f"{path} is open more than once in pid {key[0]}, and locked by it: /proc/locks"

@@ -72,7 +72,7 @@ def looks_again(job: JobState, key: ThreadKey) -> bool:
         return False
     if pause is None or pause >= SOON_S or not (pause > ASKS_AGAIN_S or job.has_other_work(key)):
         return False
-    by_user = stack is not None and called_by_user(stack)
+    by_user = stack is not None and stack.polls_for is None and called_by_user(stack)
     return by_user and not (kind is Wait.FUTEX and job.is_native(key))
 
 

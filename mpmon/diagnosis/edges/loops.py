@@ -130,8 +130,7 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
         return None
     if edge := _threads_of_tasks(job, key):
         return edge
-    others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
-    threads = [other for other in others if not only_beats(job, other)]
+    threads = [other for other in job.others_at_work(key) if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
     if _hears_only_itself(job, key):
         workers = [worker for worker in workers if not _has_answered(job, key[0], worker)]

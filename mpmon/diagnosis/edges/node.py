@@ -17,7 +17,7 @@ from mpmon.diagnosis.edges.brokers import broker
 from mpmon.diagnosis.edges.by_kind import EDGES
 from mpmon.diagnosis.edges.connections import accepts_nobody
 from mpmon.diagnosis.edges.dead import with_crashed
-from mpmon.diagnosis.edges.file_locks import file_lock
+from mpmon.diagnosis.edges.file_locks import file_lock, retried_locks
 from mpmon.diagnosis.edges.file_servers import file_server
 from mpmon.diagnosis.edges.gil import gil_edge, gil_owner, kept_by_gil, starver, starves_others
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
@@ -45,6 +45,7 @@ from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.serving import serves_one
 from mpmon.diagnosis.edges.tasks import asked_tasks
 from mpmon.diagnosis.edges.threads import other_threads
+from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
@@ -58,7 +59,6 @@ from mpmon.diagnosis.stacks.shapes import in_task
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait, context, opens_pipe, polled
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
-from mpmon.diagnosis.state.retried_locks import locks_of_others
 from mpmon.diagnosis.thresholds import FROZEN_AFTER_S, PATIENCE_S, SOON_S, STOPS_AGAIN
 from mpmon.model import Blocked
 
@@ -78,7 +78,13 @@ def node(job: JobState, key: ThreadKey) -> Node:
     waits = isinstance(found, WaitEdge)
     row = Node(key, Status.WAITS, found) if waits else Node(key, found)
     polls = row.status is Status.LEAF and job.motion(key) is Motion.POLLING
-    return msgspec.structs.replace(row, polls=polls, bystander=_stands_beside(job, row))
+    asks = _might_bring(job, key) if polls else ()
+    return msgspec.structs.replace(row, polls=polls, asks=asks, bystander=_stands_beside(job, row))
+
+
+def _might_bring(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
+    """The other threads of its process, and its children."""
+    return (*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0])))
 
 
 def _stands_beside(job: JobState, found: Node) -> bool:
@@ -87,8 +93,10 @@ def _stands_beside(job: JobState, found: Node) -> bool:
     """
     key = found.key
     if found.status is Status.LEAF:
-        beats = job.only_sleeps(key) or (key[0] != key[1] and job.tests(key) == ())
-        return beats and job.motion(key) is Motion.POLLING
+        if job.keeps_books(key):
+            return True
+        beats = key[0] != key[1] and job.tests(key) == ()
+        return job.only_sleeps(key) or (beats and job.motion(key) is Motion.POLLING)
     return found.edge is not None and _listens(job, key)
 
 
@@ -144,6 +152,11 @@ def _idle(job: JobState, key: ThreadKey) -> Answer:
     return Status.IDLE if job.wait_state(key).idle else None
 
 
+def _keeps_books(job: JobState, key: ThreadKey) -> Answer:
+    """What others poll for may be in its books, see `answers`; else it helps nobody."""
+    return Status.LEAF if job.keeps_books(key) else None
+
+
 def _progresses(job: JobState, key: ThreadKey) -> Answer:
     moves = job.motion(key) is Motion.PROGRESSING and job.wait_state(key).kind not in _ALWAYS_WAITS
     return Status.LIVE if moves else None
@@ -170,6 +183,14 @@ def _with_gil(job: JobState, key: ThreadKey) -> Answer:
 
 def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
     return Status.LEAF if left_unread(job, key) else None
+
+
+def _polls_in_loop(job: JobState, key: ThreadKey) -> Answer:
+    """All that goes on in its event loop is that tasks poll for what other threads, or other processes, may bring."""
+    if not job.of(EventLoops).polling(key) or job.motion(key) is not Motion.POLLING or _may_be_changed_soon(job, key):
+        return None
+    targets = _might_bring(job, key)
+    return WaitEdge(targets, guessed=True, words="what its tasks poll for") if targets else Status.LEAF
 
 
 def _in_block(job: JobState, key: ThreadKey) -> Answer:
@@ -245,8 +266,8 @@ def _waits_for_nothing(job: JobState, key: ThreadKey) -> Answer:
         return _other_opener(job, key) or status
     if motion is Motion.POLLING and (stopped := _stopped_beside(job, key[0])):
         return WaitEdge(stopped, polled=True, words="what a process that is stopped may have to bring")
-    # A polling thread with a file open that another process has locked is trying to get the lock.
-    tries = motion is Motion.POLLING and locks_of_others(job, key[0])
+    # A polling thread with a file open that is locked is trying to get the lock.
+    tries = motion is Motion.POLLING and retried_locks(job, key[0])
     return (file_lock(job, key) if tries else None) or status
 
 
@@ -324,7 +345,7 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
     if motion is Motion.POLLING and computes_between(job, key):
         # The thread computes between short sleeps, which samples seldom show.
         return Status.LIVE
-    acts = job.tests(key) == () and job.acts(key) and not job.keeps_books(key)
+    acts = job.tests(key) == () and job.acts(key)
     if motion is Motion.POLLING and (manages(job, key) or acts):
         return Status.LIVE
     if motion is Motion.POLLING and _may_be_changed_soon(job, key):
@@ -403,8 +424,9 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
-    _ended, _stopped, _asked_to_end, _by_timer, _keeps_others_out, _idle, asked_tasks, _progresses, _in_silent_mount, _on_gpu,
-    _for_gil, _with_gil, _leaves_unread, stuck_loop, _in_block, _polls, _acts_in_time, _beats, _left_by_fork, broker,
-    _wakes_soon, _hidden, _gives_up, _waits_for_nothing, _without_frames, _by_kind,
+    _ended, _stopped, _asked_to_end, _by_timer, _keeps_others_out, _idle, _keeps_books, asked_tasks, _progresses,
+    _in_silent_mount, _on_gpu, _for_gil, _with_gil, _leaves_unread, stuck_loop, _polls_in_loop, _in_block, _polls,
+    _acts_in_time, _beats, _left_by_fork, broker, _wakes_soon, _hidden, _gives_up, _waits_for_nothing, _without_frames,
+    _by_kind,
 )  # fmt: skip
 """The questions, in their order; the last one always has an answer."""

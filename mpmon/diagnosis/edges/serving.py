@@ -17,7 +17,7 @@ def servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) -> 
     main = (pid, pid)
     if job.wait_state(main).kind is Wait.STOPPED:
         return [main]
-    threads = [key for key in job.threads(pid) if key != asks]
+    threads = [key for key in job.threads(pid) if key != asks and not job.keeps_books(key)]
     if waits_in(job, main) == (item.peer,) and main != asks:
         # It may have handed what it received before to another thread, which has not done it yet.
         return [

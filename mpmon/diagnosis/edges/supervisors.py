@@ -12,7 +12,7 @@ from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import Handle, KernelObject
 
-_READS = COMES_BY_READING | {Wait.SOCKET}
+_READS = COMES_BY_READING | {Wait.SOCKET, Wait.THREAD_QUEUE}
 
 
 def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
@@ -21,7 +21,7 @@ def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """
     mates = [pid for pid in job.helpmates(key[0]) if not job.wait_state((pid, pid)).idle]
     fed = fed_by(job, key[0], mates) if _waits_for_anybody(job, key) else set[int]()
-    busy = tuple((pid, pid) for pid in mates if pid not in fed)
+    busy = tuple((pid, pid) for pid in mates if pid not in fed and not job.only_sleeps((pid, pid)))
     return WaitEdge(busy, words="a signal, while other processes work") if busy else None
 
 
@@ -68,8 +68,10 @@ def _far_end(job: JobState, item: KernelObject) -> list[Handle]:
 
 
 def _works_beside(job: JobState, pid: int) -> bool:
-    """A thread beside the main one does something else than to wait for data."""
-    return any(job.wait_state(key).kind not in _READS for key in job.others_at_work((pid, pid)))
+    """A thread beside the main one does something else than to wait for data, or to poll."""
+    return any(
+        job.wait_state(key).kind not in _READS and not job.only_polls(key) for key in job.others_at_work((pid, pid))
+    )
 
 
 def _may_be_set(job: JobState, item: KernelObject, fed: set[int]) -> bool:

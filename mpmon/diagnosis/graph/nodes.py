@@ -170,6 +170,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     """A heartbeat, or a thread that accepts connections: it may be able to help, but nothing shows that it is meant to."""
     polls: bool = False
     """A leaf that looks again and again for what it does not show, and so may wait for another leaf."""
+    asks: tuple[ThreadKey, ...] = ()
+    """Of one that polls: who might bring what it looks for, if they could move."""
 
 
 class Ending(Enum):

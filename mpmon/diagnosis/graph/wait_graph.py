@@ -69,6 +69,24 @@ class Graph:
 
     def closed(self, goal: ThreadKey) -> Closed | None:
         """Why the goal cannot be reached; `None` while it can."""
+        found = self._closed(goal)
+        return self._behind_polls(found, {goal}) if found else None
+
+    def _behind_polls(self, closed: Closed, seen: set[ThreadKey]) -> Closed:
+        """Whoever might bring what the root blocker polls for, and is stuck whatever that one does, blocks it."""
+        polling = closed.root_blockers[0] if len(closed.root_blockers) == 1 else None
+        asked = self.node(polling).asks if isinstance(polling, tuple) and closed.ending is Ending.LEAF else ()
+        for target in asked:
+            if target in seen or self.node(target).bystander or self.node(target).status is Status.IDLE:
+                continue
+            seen.add(target)
+            behind = self._closed(target)
+            if behind and polling not in behind.members:
+                return _joined(closed, self._behind_polls(behind, seen))
+        return closed
+
+    def _closed(self, goal: ThreadKey) -> Closed | None:
+        """As far as edges lead."""
         if self._is_helped(self.node(goal)):
             return None
         progressing = self.can_progress(self.reached(goal))
@@ -366,6 +384,15 @@ class _Shared:
     def forget(self, node: Node) -> None:
         """Visit its targets again."""
         self._seen.discard(id(node.edge.targets) if node.edge else 0)
+
+
+def _joined(first: Closed, then: Closed) -> Closed:
+    """The goal of the first waits for that of the other, though no edge leads there."""
+    members = dict.fromkeys((*first.members, *then.members))
+    return Closed(
+        first.goal, tuple(members), then.root_blockers, then.ending, (*first.path, *then.path),
+        (*first.assumed, first.path[-1], *then.assumed), then.core,
+    )  # fmt: skip
 
 
 def _threads(node: Node) -> Iterator[ThreadKey]:

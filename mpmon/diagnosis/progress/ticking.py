@@ -10,6 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.state_change import moved_nothing
 from mpmon.diagnosis.stacks.waits import Wait
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
@@ -36,15 +37,22 @@ def _beats(job: JobState, key: ThreadKey) -> bool:
 
 def only_beats(job: JobState, key: ThreadKey) -> bool:
     """The thread only ticks while its process writes: it reports that it is alive, or the progress of others."""
-    return _writes(job, key[0]) and only_ticks(job, key)
+    return _may_write(job, key) and only_ticks(job, key)
 
 
 def but_beating(job: JobState, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
     """Threads of one process, without those that only beat; the same tuple if there are none."""
     if not threads or not _writes(job, threads[0][0]):
         return threads
-    rest = tuple(key for key in threads if not only_ticks(job, key))
+    rest = tuple(key for key in threads if not (_may_write(job, key) and only_ticks(job, key)))
     return rest if len(rest) < len(threads) else threads
+
+
+def _may_write(job: JobState, key: ThreadKey) -> bool:
+    """Its process writes, and it is not known that other threads do."""
+    past = job.thread_history(key)
+    others = past is not None and moved_nothing(past.samples, job.now - 2 * RETRY_S, writes_only=True)
+    return not others and _writes(job, key[0])
 
 
 def _writes(job: JobState, pid: int) -> bool:

@@ -151,8 +151,9 @@ def _ended_without_trace(stuck: StuckSet) -> Blame | None:
 
 
 def _end_of_chain(stuck: StuckSet) -> Blame | None:
-    """Whoever is at the end of a chain that ends."""
-    return None if stuck.is_mutual else stuck.at_end
+    """Whoever is at the end of a chain that ends, if only in one that waits for nobody but itself."""
+    alone = len(stuck.at_end) == 1 and stuck.targets(stuck.at_end[0]) == stuck.at_end
+    return None if stuck.is_mutual and not alone else stuck.at_end
 
 
 def _odd_ranks(stuck: StuckSet) -> Blame | None:

@@ -25,7 +25,7 @@ def polled_locks(tables: SnapshotIndex, key: ThreadKey, kind: Wait) -> list[Kern
         return [item for item in tables.locked_files if _is_kept(item, key[0])]
     if not _sleeps_in_library(tables.blocked.get(key)):
         return []
-    return locks_of_others(tables, key[0]) or _own_locks(tables, key[0])
+    return locks_of_others(tables, key[0]) or own_locks(tables, key[0])
 
 
 def locks_of_others(tables: SnapshotIndex, pid: int) -> list[KernelObject]:
@@ -35,9 +35,9 @@ def locks_of_others(tables: SnapshotIndex, pid: int) -> list[KernelObject]:
     return [item for item in locks if not (tables.is_forked(pid) and _has_from_parent(tables, pid, item))]
 
 
-def _own_locks(tables: SnapshotIndex, pid: int) -> list[KernelObject]:
-    """Exclusive locks of a process on files that it has opened more than once: SQLite keeps the connections of a process
-    from each other by itself, since the kernel does not (sqlite3.org, os_unix.c: Posix Advisory Locking).
+def own_locks(tables: SnapshotIndex, pid: int) -> list[KernelObject]:
+    """Exclusive locks of a process on files that it has opened more than once: flock(2) keeps its open files from each other, and
+    SQLite does so with the connections of a process by itself (sqlite3.org, os_unix.c: Posix Advisory Locking).
     """
     rows = (tables.holders.get(item.id, ()) for item in tables.locked_files)
     opens = Counter(row.path for row in chain.from_iterable(rows) if row.pid == pid and row.fd is not None)

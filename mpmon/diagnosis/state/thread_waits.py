@@ -17,6 +17,7 @@ from mpmon.diagnosis.libraries import SERVES_ITSELF
 from mpmon.diagnosis.libraries.debuggers import DEBUGGERS
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS
 from mpmon.diagnosis.memo import Memo
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.stacks.frames import bare, called_by_user, in_call, inner_machinery, is_user
 from mpmon.diagnosis.stacks.native_waits import FOR_THREADS, Sort
@@ -34,6 +35,7 @@ from mpmon.diagnosis.stacks.waits import (
 from mpmon.diagnosis.state.history import History, ThreadKey
 from mpmon.diagnosis.state.retried_locks import polled_locks
 from mpmon.diagnosis.state.snapshot_index import SnapshotIndex
+from mpmon.diagnosis.thresholds import FROZEN_AFTER_S
 from mpmon.model import Frame, Snapshot
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
@@ -137,9 +139,18 @@ class ThreadWaits(SnapshotIndex):
         return stack is not None and stack.other_work
 
     def keeps_books(self, key: ThreadKey) -> bool:
-        """A thread beside the main one only reports that its process lives, see `Stack.keeps_books`."""
+        """A thread beside the main one only reports that its process lives, see `Stack.keeps_books`; not one that tells it to
+        others after long naps: these may wait for that.
+        """
+        stack, row = self.stacks.get(key), self.blocked.get(key)
+        if key[0] == key[1] or stack is None or not stack.keeps_books:
+            return False
+        return not (stack.tells and (pause_s(row) or 0.0) > FROZEN_AFTER_S)
+
+    def only_polls(self, key: ThreadKey) -> bool:
+        """A thread beside the main one does nothing, as long as what it polls for is not there, see `Stack.polls_for`."""
         stack = self.stacks.get(key)
-        return key[0] != key[1] and stack is not None and stack.keeps_books
+        return key[0] != key[1] and stack is not None and stack.polls_for is not None
 
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own

@@ -105,6 +105,8 @@ class StuckSet:
         if self.job.shape(key).serves and (caller := self._carried_for(key)):
             return caller
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
+        joins = (other for other in self.closed.members if other[0] == waits[0] and self.targets(other) == (key,))
+        waits = next(joins, waits)
         started = self.job.processes[key[0]].ppid == waits[0] if key[0] in self.job.processes else False
         foreign = key not in self.job.stacks and self.job.role(key[0]).kind == "subprocess"
         # A stopped program, or one blocked by a file system, must be released itself; an unreadable one may be Python

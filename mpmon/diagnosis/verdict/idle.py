@@ -16,7 +16,7 @@ from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.stuck_set import stands_since
 from mpmon.diagnosis.thresholds import PATIENCE_S
 from mpmon.diagnosis.verdict.goals import OPENS_GOALS
-from mpmon.diagnosis.verdict.requests import serves, stands_by
+from mpmon.diagnosis.verdict.requests import rests, serves, stands_by
 
 _STAYS = OPENS_GOALS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 """Waits of threads that started other threads or processes and have nothing more to do."""
@@ -48,7 +48,7 @@ def _awaits_file(job: JobState, graph: Graph, closed: Closed) -> bool:
     """The goal looks for a file, such as a person's answer, and nobody of the job has ended or is stuck who could make it."""
     goal = closed.goal
     others = (key for key in closed.members if key != goal)
-    if job.wait_state(goal).kind is not Wait.FILE_MARK or not all(job.wait_state(key).idle for key in others):
+    if job.wait_state(goal).kind is not Wait.FILE_MARK or not all(rests(job, key) for key in others):
         return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
@@ -83,6 +83,8 @@ def _at_work_beside(job: JobState, graph: Graph, closed: Closed) -> list[ThreadK
     others = [(pid, pid) for pid in job.processes if job.may_act(pid)]
     # A non-Python program that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
+    fed = fed_by(job, closed.goal[0], job.helpmates(closed.goal[0]))
+    others = [key for key in others if key[0] not in fed and not job.only_sleeps(key)]
     strangers = [key for key in others if key not in closed.members and not stands_by(job, graph, key)]
     return [key for key in strangers if job.wait_state(key).kind not in OPENS_GOALS and not job.wait_state(key).idle]
 

@@ -48,12 +48,16 @@ def _opens_for_workers(job: JobState, key: ThreadKey) -> bool:
 
 
 def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
-    """The thread serves, is next in line to serve, is handed what a serving one gets, or watches for one of its child servers to
-    end.
+    """The thread serves, is next in line to serve, is handed what a serving one gets, watches for one of its child servers to
+    end, only polls beside a main thread, or never does anything but sleep.
     """
-    return (
-        serves(job, key) or _is_next(job, graph, key) or _is_led(job, graph, key) or _watches_children(job, graph, key)
-    )
+    beside = serves(job, key) or job.only_polls(key) or job.only_sleeps(key)
+    return beside or _is_next(job, graph, key) or _is_led(job, graph, key) or _watches_children(job, graph, key)
+
+
+def rests(job: JobState, key: ThreadKey) -> bool:
+    """The thread has nothing to do until it is given something: nobody waits for what it would do by itself."""
+    return job.wait_state(key).idle or job.only_polls(key) or job.only_sleeps(key) or _only_consumes(job, key)
 
 
 def _is_next(job: JobState, graph: Graph, key: ThreadKey) -> bool:
@@ -77,8 +81,9 @@ def _is_led(job: JobState, graph: Graph, key: ThreadKey) -> bool:
         if not passed_on or not edge or len(threads) < len(edge.targets):
             return False
         able = [row for row in threads if job.wait_state(row).kind not in ENDS_OF_PROCESSES]
-        others = [row for row in able if not serves(job, row)]
-        from_server = from_server or len(others) < len(able)
+        others = [row for row in able if not serves(job, row) and not job.only_polls(row)]
+        # Of a process with a thread that only polls, the main thread is meant.
+        from_server = from_server or any(serves(job, (row[0], row[0]) if job.only_polls(row) else row) for row in able)
         led += [row for row in others if row not in led]
     return from_server
 
@@ -102,7 +107,7 @@ def _only_consumes(job: JobState, key: ThreadKey) -> bool:
         return all(
             item.unread_by_peer == 0 or (item.sent_bytes == 0 and job.waiters.get(item.peer or "")) for item in sockets
         )
-    if kind is Wait.PROCESS_EVENT:
+    if kind is Wait.PROCESS_EVENT or (key[0] != key[1] and kind in (Wait.CONDITION, Wait.THREAD_QUEUE)):
         return True
     if kind is Wait.LOCK:
         return any(use.max_value > 1 for item in job.waits_on(key) for use in job.uses.get(item.id, ()))
