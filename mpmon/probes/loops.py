@@ -97,7 +97,7 @@ def _loop(source: Source, line: int) -> Loop | None:
 
 
 def _described(loop: ast.While, line: int, source: Source) -> Loop:
-    functions = source.functions
+    functions = source.functions_at(line)
     tests, limits = _asked_in_vain(loop.body, line) or set(_tests(loop)), set(_limits(loop, functions))
     acts = _acts(loop, functions)
     only_sleeps = not (tests or acts or _asks(loop, functions))
@@ -128,11 +128,23 @@ def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
     inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
     while around := next((node for node in inside if spans(node, line)), None):
         if isinstance(around, LOOP) and not _is_evaluated_before(around, line):
-            found = around
+            found = _as_endless(around) or around
         elif isinstance(around, FUNCTION):
             found = None
         inside = ast.iter_child_nodes(around)
     return found if isinstance(found, ast.While) else None
+
+
+_ENDLESS = frozenset({"count", "cycle"})
+"""Iterators of itertools that never end."""
+
+
+def _as_endless(loop: ast.AST) -> ast.While | None:
+    """`for turn in itertools.count()`, as `while True` that counts."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or call_name(loop.iter) not in _ENDLESS:
+        return None
+    counts = ast.copy_location(ast.AugAssign(loop.target, ast.Add(), ast.Constant(value=1)), loop.target)
+    return ast.copy_location(ast.While(test=ast.Constant(value=True), body=[counts, *loop.body], orelse=[]), loop)
 
 
 def _is_evaluated_before(loop: ast.While | ast.For | ast.AsyncFor, line: int) -> bool:

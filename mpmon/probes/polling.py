@@ -55,12 +55,12 @@ def polls_for(loop: ast.While, line: int, functions: Functions) -> tuple[str, ..
     fits = all(len(name) <= LONGEST_NAME for name in names)
     if not fits or not _changed(loop, own, nodes, others).isdisjoint(names):
         return None
-    return tuple(sorted(_variables(names, own) | _attributes(asked)))
+    return tuple(sorted(_variables(names, nodes) | _attributes(asked)))
 
 
-def _variables(names: set[str], own: list[ast.AST]) -> set[str]:
-    """Without attributes, and without what the loop writes its books into."""
-    written = (node.value for node in own if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
+def _variables(names: set[str], nodes: list[ast.AST]) -> set[str]:
+    """Without attributes, and without what the loop writes its books into, itself or by a method of the same object."""
+    written = (node.value for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
     into = {name for owner in written for name in _names_in(owner)}
     return {name for name in names if not name.startswith(".")} - into
 

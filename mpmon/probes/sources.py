@@ -61,6 +61,12 @@ class Source:
             row.name: row for row in ast.walk(self.tree) if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))
         }
 
+    def functions_at(self, line: int) -> Functions:
+        """The same as code at a line means them: of methods of one name, that of its own class."""
+        around = (row for row in ast.walk(self.tree) if isinstance(row, ast.ClassDef) and spans(row, line))
+        own = [row for one in around for row in one.body if isinstance(row, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        return {**self.functions, **{row.name: row for row in own}}
+
     @cached_property
     def bound_once(self) -> dict[str, ast.expr]:
         """The variables and attributes that the whole file binds in a single place, with what it binds them to, and the short

@@ -268,6 +268,29 @@ def test_modules_and_functions_are_no_variables_that_others_may_share(tmp_path: 
     assert beats.books == ("home",)
 
 
+@pytest.mark.parametrize(
+    ("loop", "polls"),
+    [
+        ("for turn in itertools.count():\n    if ready.is_set():\n        break\n    nap()", True),
+        ("for turn in count(1):\n    if turn > 9:\n        break\n    nap()", False),
+        ("for turn in range(9):\n    if ready.is_set():\n        break\n    nap()", None),
+    ],
+)  # fmt: skip
+def test_a_loop_over_a_count_that_never_ends_is_a_while_loop(tmp_path: Path, loop: str, *, polls: bool | None) -> None:
+    found = of_loop(tmp_path, loop.replace("nap()", "sleep(1)  # nap()"))
+    assert (found and found.polls_for is not None) is polls
+
+
+def test_a_method_is_that_of_the_class_around_the_loop(tmp_path: Path) -> None:
+    found = of_loop(
+        tmp_path,
+        "class Beat:\n    def run(self):\n        while self.on:\n            self.tick()\n            sleep(1)  # nap()\n"
+        "    def tick(self):\n        self.beats += 1\nclass Work:\n    def tick(self):\n        transform(self)\n",
+    )
+    assert found
+    assert (found.polls_for, found.books) == ((".on",), (".beats",))
+
+
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
     source = """
         class Sweep:

@@ -137,6 +137,11 @@ def test_what_one_asks_for() -> None:
     assert polls_for(found, line, source.functions) == ("len", "results", "total")
 
 
+def test_one_asks_for_no_object_into_which_its_methods_write_its_books() -> None:
+    found, line, source = parsed("while self.running:\n    tick()\n    sleep(1)\ndef tick(self):\n    self.ticks += 1")
+    assert polls_for(found, line, source.functions) == (".running",)
+
+
 def test_one_asks_for_attributes_as_well_but_not_for_methods() -> None:
     found, line, source = parsed("while self.job.state != 'done' and not os.path.exists(mark):\n    sleep(1)")
     assert polls_for(found, line, source.functions) == (".job", ".state", "mark", "os", "self")

@@ -93,7 +93,7 @@ def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdg
     return WaitEdge(
         targets or (key,),
         basis=Basis.KERNEL.when(not targets),
-        holder_known=True,
+        holder_known=not targets,
         words=f"the lock on {path}",
         evidence=evidence,
     )

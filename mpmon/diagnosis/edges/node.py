@@ -54,7 +54,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, SERVICE_ROLES
-from mpmon.diagnosis.stacks.frames import is_user
+from mpmon.diagnosis.stacks.frames import has, is_user
 from mpmon.diagnosis.stacks.shapes import in_task
 from mpmon.diagnosis.stacks.waits import SIGNAL_CALLS, Wait, context, opens_pipe, polled
 from mpmon.diagnosis.state.history import ThreadKey
@@ -83,21 +83,31 @@ def node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _might_bring(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
-    """The other threads of its process, and its children."""
-    return (*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0])))
+    """The other threads of its process, and its children, but those that do nothing for others."""
+    others = (*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0])))
+    return tuple(other for other in others if not _only_beats(job, other))
+
+
+def _only_beats(job: JobState, key: ThreadKey) -> bool:
+    """It sleeps in an endless loop that asks for nothing."""
+    beats = key[0] != key[1] and job.tests(key) == () and job.motion(key) is Motion.POLLING
+    return beats or job.keeps_books(key) or job.only_sleeps(key)
 
 
 def _stands_beside(job: JobState, found: Node) -> bool:
-    """A thread that only sleeps, and counts or logs, in an endless loop, or polls in one and is not the main thread; or one that
-    accepts connections.
+    """A thread that only sleeps, and counts or logs, in an endless loop, or in one that it polls to leave, and is not the main
+    thread; or one that accepts connections.
     """
     key = found.key
     if found.status is Status.LEAF:
-        if job.keeps_books(key):
-            return True
-        beats = key[0] != key[1] and job.tests(key) == ()
-        return job.only_sleeps(key) or (beats and job.motion(key) is Motion.POLLING)
-    return found.edge is not None and _listens(job, key)
+        return job.only_polls(key) or _only_beats(job, key)
+    return found.edge is not None and (_listens(job, key) or job.only_polls(key) or _takes_jobs(job, key))
+
+
+def _takes_jobs(job: JobState, key: ThreadKey) -> bool:
+    """A thread beside the main one, of a program of the job's own, waits for an item of a queue between threads."""
+    own = key[0] != key[1] and job.role(key[0]).kind not in HELPERS
+    return own and has(job.stacks.get(key), "/queue.py", ("get",)) and context(job.stacks.get(key)) is None
 
 
 def _listens(job: JobState, key: ThreadKey) -> bool:
@@ -340,7 +350,7 @@ def _leaf(job: JobState, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion is Motion.POLLING and polls_for_the_dead(job, key):
         return Status.LEAF
-    if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(job, key):
+    if motion in (Motion.POLLING, Motion.BUSY_LOOP) and not job.only_polls(key) and signs_of_life(job, key):
         return Status.LIVE
     if motion is Motion.POLLING and computes_between(job, key):
         # The thread computes between short sleeps, which samples seldom show.

@@ -116,6 +116,8 @@ def _works(job: JobState, item: KernelObject, key: ThreadKey) -> bool:
     row, kind = job.blocked.get(key), job.wait_state(key).kind
     if job.wait_state(key).idle or job.serves_library(key) or (row is not None and item.id in row.waits_on):
         return False
+    if job.keeps_books(key) or job.only_polls(key):
+        return False
     if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE, Wait.GPU):
         return True
     ended = {f"process:{handle.pid}" for handle in job.holders.get(item.id, ())}

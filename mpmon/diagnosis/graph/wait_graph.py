@@ -77,7 +77,7 @@ class Graph:
         polling = closed.root_blockers[0] if len(closed.root_blockers) == 1 else None
         asked = self.node(polling).asks if isinstance(polling, tuple) and closed.ending is Ending.LEAF else ()
         for target in asked:
-            if target in seen or self.node(target).bystander or self.node(target).status is Status.IDLE:
+            if target in seen or self.node(target).status is Status.IDLE:
                 continue
             seen.add(target)
             behind = self._closed(target)
@@ -116,9 +116,19 @@ class Graph:
             root_blockers, ending = self._root_blockers(acting, core, bystanders)
             if root_blockers:
                 return core, root_blockers, ending
-        core = self._core(members, progressing)
-        root_blockers, ending = self._root_blockers(members, core, progressing)
-        return core, root_blockers or self._waiting(core), ending
+            # One that stands beside, and waits itself, is no better end than those that wait for nobody else.
+            core = [key for key in core if not any(self._stuck_targets(key, bystanders))] or core
+            among = self._waiting(core)
+        else:
+            core, among = members, []
+        core_of_all = self._core(members, progressing)
+        root_blockers, ending = self._root_blockers(members, core_of_all, progressing)
+        if among and all(self._waits_beside(root) for root in root_blockers):
+            return core, among, ending
+        return core_of_all, root_blockers or self._waiting(core_of_all), ending
+
+    def _waits_beside(self, target: Target) -> bool:
+        return isinstance(target, tuple) and self.node(target).bystander and self.node(target).status is Status.WAITS
 
     def _is_helped(self, node: Node) -> bool:
         """Shortcut: any target suffices and one is live, so the other targets need not be visited."""

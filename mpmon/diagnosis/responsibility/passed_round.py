@@ -79,6 +79,11 @@ def holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
     """
     if client_calls(stuck):
         return []
-    waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
+    waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS and _knows_holder(stuck, key)]
     holders = dict.fromkeys(target for key in waiting for target in helpers_of(stuck, key))
     return [key for key in holders if stuck.wait_state(key).kind not in LOCKS and not waits_for_room(stuck, key)]
+
+
+def _knows_holder(stuck: StuckSet, key: ThreadKey) -> bool:
+    edge = stuck.graph.node(key).edge
+    return edge is not None and edge.holder_known

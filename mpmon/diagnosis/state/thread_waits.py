@@ -28,6 +28,7 @@ from mpmon.diagnosis.stacks.waits import (
     STOPPED,
     Wait,
     WaitState,
+    context,
     in_own_code,
     polled,
     wait_state,
@@ -148,9 +149,11 @@ class ThreadWaits(SnapshotIndex):
         return not (stack.tells and (pause_s(row) or 0.0) > FROZEN_AFTER_S)
 
     def only_polls(self, key: ThreadKey) -> bool:
-        """A thread beside the main one does nothing, as long as what it polls for is not there, see `Stack.polls_for`."""
+        """A thread beside the main one, in no task, does nothing as long as what it polls for is not there, see
+        `Stack.polls_for`.
+        """
         stack = self.stacks.get(key)
-        return key[0] != key[1] and stack is not None and stack.polls_for is not None
+        return key[0] != key[1] and stack is not None and stack.polls_for is not None and context(stack) is None
 
     def in_event(self, key: ThreadKey) -> bool:
         """The thread is in `Event.wait`: exactly one `Condition.wait` below it. A barrier, or a condition with its own
