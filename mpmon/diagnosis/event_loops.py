@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mpmon.diagnosis.loops import READY, REQUESTS, SLEEP, held_up, known_as_awaiting, polling, stuck, user_frame
+from mpmon.diagnosis.loops import READY, REQUESTS, SLEEP, held_up, known_as_awaiting, resting, stuck, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stacks.waits import COMES_BY_READING, Wait, has_no_limit
 from mpmon.diagnosis.state.history import ThreadKey
@@ -67,15 +67,16 @@ class EventLoops:
         untimed = not handlers and has_no_limit(self._job.blocked.get(key))
         return stuck(tasks, alone=alone, children=children, partners=partners, untimed=untimed)
 
-    def polling(self, key: ThreadKey) -> tuple[Task, ...]:
-        """The polling tasks of the event loop that a thread rests in, if nothing else is left in the loop, and neither a signal
-        nor anything that comes from outside of the process can start something.
+    def resting(self, key: ThreadKey) -> tuple[Task, ...]:
+        """The tasks of the event loop that a thread rests in, if none goes on by itself, see `loops.resting`, and neither a
+        signal nor anything that comes over a connection can start something.
         """
         pid = key[0]
         may_be_called = self._job.processes[pid].catches_term or self._job.may_be_called(pid)
-        if self._job.wait_state(key).kind is not Wait.EVENT_LOOP or may_be_called or self._is_connected(key):
+        hears = self._is_connected(key) or any(item.listens for item in self._job.waits_on(key))
+        if self._job.wait_state(key).kind is not Wait.EVENT_LOOP or may_be_called or hears:
             return ()
-        return polling(self.known(key))
+        return resting(self.known(key))
 
     def _reads_in_vain(self, pid: int) -> bool:
         """The process stands still until it is sent something, so it does not end."""

@@ -138,16 +138,22 @@ def _may_release(other: Task, row: Task) -> bool:
     return user_frame(other) is not None or other.waits not in (*SIGNS, "queue get")
 
 
-def polling(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks of a loop that only poll, if nothing in the loop can bring what they poll for: all other tasks report, or wait
-    for one another, for threads or for what polling tasks would do.
+def resting(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks of a loop but those that only report, if none of them goes on by itself: each polls, or waits for another one,
+    for a thread, for the end of a process or of one of these, and no timer does anything else.
     """
-    polls = tuple(row for row in tasks if row.waits == SLEEP and row.polls_for is not None)
-    waiting = OBJECTS | ENDS_OF_TASKS | {THREAD}
-    if any(row.timed or row.callbacks != 0 for row in tasks):
-        return ()
-    stands = (row.waits in waiting or row.only_reports for row in tasks if row.waits != SLEEP or row.polls_for is None)
-    return polls if all(stands) else ()
+    rows = tuple(row for row in tasks if not row.only_reports)
+    return rows if all(polls(row) or _needs_others(row) for row in rows) else ()
+
+
+def polls(row: Task) -> bool:
+    """The task only polls, in a loop of the job's own code, and no timer does anything else."""
+    return row.polls_for is not None and row.callbacks == 0
+
+
+def _needs_others(row: Task) -> bool:
+    waits = row.waits in OBJECTS or row.waits in ENDS_OF_TASKS or row.waits in (THREAD, PROCESS, "future")
+    return waits and not row.timed and row.callbacks == 0
 
 
 def in_circle(tasks: Sequence[Task]) -> str:
@@ -242,10 +248,19 @@ def has_timers(row: Task) -> bool:
 
 
 def first(tasks: Sequence[Task]) -> Task | None:
-    """The stuck task to look at: one that waits for another process, else one that does not just wait for others to end."""
+    """The stuck task to look at: one that waits for another process, else for a lock in a circle of them, else one that another
+    one awaits, or polls for, else one that does not just wait for others to end.
+    """
     outside = [row for row in tasks if row.waits in CONNECTIONS or row.waits == PROCESS]
+    circle = [row for row in deadlocked(tasks) if row.waits == "lock"]
     ends = [row for row in tasks if row.waits not in ENDS_OF_TASKS]
-    return next(iter(outside or ends or tasks), None)
+    asked = {
+        name for row in tasks for name in (*row.tasks, *((row.reaches or ()) if row.polls_for is not None else ()))
+    }
+    awaited = [row for row in ends if row.object in asked]
+    # Who waits for work waits for others; and whoever was begun last was to do something for those before it.
+    busy = [row for row in ends if row.waits != "queue get"] or ends
+    return next(iter(outside or circle or awaited or busy[::-1] or tasks), None)
 
 
 def user_frame(row: Task) -> Frame | None:

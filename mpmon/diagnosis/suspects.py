@@ -18,7 +18,7 @@ def stands_at(job: JobState, key: ThreadKey) -> Place | None:
     for it to end or for the result of its task.
     """
     loops = job.of(EventLoops)
-    stack, task = job.stacks.get(key), first(loops.stuck(key) or loops.waiting(key) or loops.polling(key))
+    stack, task = job.stacks.get(key), first(loops.stuck(key) or loops.waiting(key) or loops.resting(key))
     if task and (frame := user_frame(task)):
         return place(frame)
     found = job.memory.same(("place", key), _user_line, stack) if stack else None

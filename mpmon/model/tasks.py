@@ -44,7 +44,7 @@ class Task(Row, frozen=True, kw_only=True):
     tasks, and `SENDS_TO_OTHERS` where there is a connection or an open file among it; `None` where that is not known.
     """
     polls_for: tuple[str, ...] | None = None
-    """Of one that sleeps in a loop of the job's own code that only polls: as `Stack.polls_for`."""
+    """Of one that sleeps, or waits with a time limit, in a loop of the job's own code that only polls: as `Stack.polls_for`."""
     only_reports: bool = False
     """It sleeps in a loop that is never left, and does nothing but look, count and log."""
     callbacks: int | None = None

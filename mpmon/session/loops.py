@@ -53,11 +53,11 @@ def ask_loops(
 
 
 def _note_polls(proc: Proc, looks: Mapping[int, Look]) -> None:
-    """What tasks that sleep poll for, as their sources say; nothing that one leads to matters if it only reports."""
+    """What tasks that pause poll for, as their sources say; nothing that one leads to matters if it only reports."""
     from mpmon.probes.loops import loops_around
 
     places = {
-        pid: {row.object: place for row in look.tasks if (place := _sleeps_at(row))} for pid, look in looks.items()
+        pid: {row.object: place for row in look.tasks if (place := _pauses_at(row))} for pid, look in looks.items()
     }
     asked = {pid: {"places": tuple(dict.fromkeys(rows.values()))} for pid, rows in places.items() if rows}
     for pid, loops in (in_turn(loops_around, proc, asked) if asked else {}).items():
@@ -73,9 +73,9 @@ def _with_loop(row: Task, loop: Loop) -> Task:
     return replace(row, reaches=reaches, only_reports=loop.only_reports, polls_for=loop.polls_for)
 
 
-def _sleeps_at(row: Task) -> tuple[str, int] | None:
-    """File and line of the user's code in which a task sleeps."""
-    frame = user_frame(row) if row.waits == SLEEP else None
+def _pauses_at(row: Task) -> tuple[str, int] | None:
+    """File and line of the user's code in which a task sleeps, or waits with a time limit."""
+    frame = user_frame(row) if row.waits == SLEEP or row.timed else None
     return (frame.file, frame.line) if frame else None
 
 

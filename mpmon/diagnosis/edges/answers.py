@@ -26,7 +26,7 @@ def may_be_answered(job: JobState, key: ThreadKey) -> bool:
 
 def _asked(job: JobState, key: ThreadKey) -> tuple[str, ...] | None:
     """What the thread, or the tasks in its event loop, poll for; `None` if that is not known."""
-    stack, tasks = job.stacks.get(key), job.of(EventLoops).polling(key)
+    stack, tasks = job.stacks.get(key), job.of(EventLoops).resting(key)
     of_tasks = tuple(name for row in tasks for name in row.polls_for or ())
     return of_tasks or (stack.polls_for if stack else None)
 

@@ -128,7 +128,7 @@ def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """
     if job.may_be_called(key[0]) or any(item.kind in _OF_THE_KERNEL for item in job.waits_on(key)):
         return None
-    if edge := _threads_of_tasks(job, key):
+    if edge := threads_of_tasks(job, key):
         return edge
     threads = [other for other in job.others_at_work(key) if not only_beats(job, other)]
     workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
@@ -186,11 +186,28 @@ def _hears_only_itself(job: JobState, key: ThreadKey) -> bool:
     return alone and not job.processes[pid].catches_term and not job.natives_at_work(pid)
 
 
-def _threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
-    """For a loop whose tasks all await results of threads, or each other's ends: the threads of its process that run tasks of an
-    executor.
+def resting_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """A loop whose tasks all wait for something, of which none polls: for threads, for children, or for what another thread may
+    bring; nobody but itself could provide it, if there is none.
     """
-    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ())}
+    if edge := threads_of_tasks(job, key):
+        return edge
+    tasks = job.of(EventLoops).resting(key)
+    children = [(row.child, row.child) for row in tasks if row.child is not None]
+    others = job.others_at_work(key)
+    if targets := tuple(dict.fromkeys((*children, *others))):
+        words = job.wait_state(key).words if others else f"the end of {job.names(children)}"
+        return WaitEdge(targets, words=words)
+    told = "; ".join(f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD])
+    words, evidence = "something only its own tasks could provide", f"tasks of the event loop of pid {key[0]}: {told}"
+    return WaitEdge((key,), every=True, polled=True, words=words, evidence=evidence)
+
+
+def threads_of_tasks(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """For a loop whose tasks all await results of threads, or each other's ends, or only report: the threads of its process that
+    run tasks of an executor.
+    """
+    kinds = {row.waits for row in job.of(EventLoops).tasks.get(key, ()) if not row.only_reports}
     if any(job.role(pid).kind in POOL_WORKERS for pid in job.clients.get(key[0], ())):
         # The result may be that of a process of a pool.
         return None

@@ -37,7 +37,7 @@ from mpmon.diagnosis.edges.leaves import (
     turns,
     wakes_at,
 )
-from mpmon.diagnosis.edges.loops import stuck_loop
+from mpmon.diagnosis.edges.loops import resting_loop, stuck_loop
 from mpmon.diagnosis.edges.managers import clients
 from mpmon.diagnosis.edges.messages import left_unread, message
 from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
@@ -48,6 +48,7 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Absent, Basis, External, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.libraries.rows import PollRow
+from mpmon.diagnosis.loops import polls
 from mpmon.diagnosis.progress.activity import reads_for_ever, signs_of_life
 from mpmon.diagnosis.progress.loop_progress import matches_short_text
 from mpmon.diagnosis.progress.motion import Motion
@@ -195,11 +196,17 @@ def _leaves_unread(job: JobState, key: ThreadKey) -> Answer:
     return Status.LEAF if left_unread(job, key) else None
 
 
-def _polls_in_loop(job: JobState, key: ThreadKey) -> Answer:
-    """All that goes on in its event loop is that tasks poll for what other threads, or other processes, may bring."""
-    if not job.of(EventLoops).polling(key) or job.motion(key) is not Motion.POLLING or _may_be_changed_soon(job, key):
+def _rests_in_loop(job: JobState, key: ThreadKey) -> Answer:
+    """All that goes on in its event loop is that tasks report, or poll for what other threads, or other processes, may bring."""
+    tasks = job.of(EventLoops).resting(key)
+    if not tasks or job.motion(key) is not Motion.POLLING:
         return None
-    targets = _might_bring(job, key)
+    if not any(map(polls, tasks)):
+        return resting_loop(job, key)
+    if _may_be_changed_soon(job, key):
+        return None
+    children = ((row.child, row.child) for row in tasks if row.child is not None)
+    targets = tuple(dict.fromkeys((*_might_bring(job, key), *children)))
     return WaitEdge(targets, guessed=True, words="what its tasks poll for") if targets else Status.LEAF
 
 
@@ -435,7 +442,7 @@ def _works_on_a_task(job: JobState, key: ThreadKey) -> bool:
 
 WAYS: tuple[Callable[[JobState, ThreadKey], Answer], ...] = (
     _ended, _stopped, _asked_to_end, _by_timer, _keeps_others_out, _idle, _keeps_books, asked_tasks, _progresses,
-    _in_silent_mount, _on_gpu, _for_gil, _with_gil, _leaves_unread, stuck_loop, _polls_in_loop, _in_block, _polls,
+    _in_silent_mount, _on_gpu, _for_gil, _with_gil, _leaves_unread, stuck_loop, _rests_in_loop, _in_block, _polls,
     _acts_in_time, _beats, _left_by_fork, broker, _wakes_soon, _hidden, _gives_up, _waits_for_nothing, _without_frames,
     _by_kind,
 )  # fmt: skip

@@ -45,7 +45,14 @@ def awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
     found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
     tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
     others = [key for key in found if key not in tasks]
-    return tasks if others and all(stuck.wait_state(key).kind in REQUESTS for key in others) else []
+    return tasks if others and all(_awaits_result(stuck, key, tasks) for key in others) else []
+
+
+def _awaits_result(stuck: StuckSet, key: ThreadKey, tasks: list[ThreadKey]) -> bool:
+    """The thread waits for a result, or its event loop for one of these alone."""
+    edge = stuck.graph.node(key).edge
+    loop = stuck.wait_state(key).kind is Wait.EVENT_LOOP and edge is not None and edge.exact
+    return stuck.wait_state(key).kind in REQUESTS or (loop and set(tasks).issuperset(stuck.targets(key)))
 
 
 def stuck_inside(stuck: StuckSet) -> list[ThreadKey]:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import msgspec
 
-from mpmon.diagnosis.libraries import SERVES_ITSELF
+from mpmon.diagnosis.libraries import SERVES_ITSELF, TURNS
 from mpmon.diagnosis.libraries.debuggers import DEBUGGERS
 from mpmon.diagnosis.libraries.torch_distributed import ASYNCHRONOUS
 from mpmon.diagnosis.memo import Memo
@@ -369,16 +369,26 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     own = key[0] == index.snapshot.root_pid or kind in _PROGRAMS
     if key[0] != key[1] or blocked is None or not (own or kind == "process"):
         return None
+    if in_call(index.stacks.get(key), TURNS):
+        # A task holds up its event loop.
+        return None
     stays = (
         (blocked.syscall in SIGNAL_CALLS and not (blocked.has_limit and FROM_PEOPLE.isdisjoint(blocked.signals)))
         or (index.tests(key) == () and not index.acts(key))
-        or (own and _has_own_event(index, key))
+        or (own and (_has_own_event(index, key) or _is_parked(index, key, found)))
         # A child inherits its parent's handlers, whether or not they have any effect in the child.
         or ((own or blocked.has_limit) and _may_be_told(index, key) and _asks_to_be_told(index, key, found))
     )
     # In a job of a single thread there is nobody for whom it could wait instead.
     others = len(index.threads(key[0])) > 1 or bool(index.helpmates(key[0])) or len(index.processes) == 1
     return WaitState(Wait.SIGNAL, "a signal", found.frame) if stays and others else None
+
+
+def _is_parked(index: ThreadWaits, key: ThreadKey, found: WaitState) -> bool:
+    """The thread is in an event loop that hears nobody, and all of whose tasks stay until they are cancelled."""
+    kinds = [row.waits for row in index.snapshot.tasks if (row.pid, row.tid) == key and not row.only_reports]
+    hears = len(index.blocked[key].waits_on) > 1 or any(item.listens for item in index.waits_on(key))
+    return found.kind is Wait.EVENT_LOOP and bool(kinds) and set(kinds) == {"requests"} and not hears
 
 
 def _asks_to_be_told(index: ThreadWaits, key: ThreadKey, found: WaitState) -> bool:

@@ -35,13 +35,16 @@ def is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
-    """The goal sleeps until a signal or a deadline it chose itself, and nothing else in the job is stuck."""
+    """The goal sleeps until a signal or a deadline it chose itself, and nothing else in the job is stuck, but what takes only
+    what the goal gives.
+    """
     blocked = job.blocked.get(closed.goal)
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
     asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
     if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(job, graph, closed))
+    stuck = ((key, found) for key in _at_work_beside(job, graph, closed) if (found := graph.closed(key)))
+    return all(rests(job, key) and found.root_blockers == (closed.goal,) for key, found in stuck)
 
 
 def _awaits_file(job: JobState, graph: Graph, closed: Closed) -> bool:

@@ -10,11 +10,11 @@ from mpmon.diagnosis.event_loops import EventLoops
 from mpmon.diagnosis.graph import Closed, Ending, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.libraries.torch_distributed import PASSED_ON
-from mpmon.diagnosis.loops import ENDS_OF_TASKS, SIGNS, SLEEP, THREAD, has_timers, may_answer, user_frame
+from mpmon.diagnosis.loops import ENDS_OF_TASKS, REQUESTS, SIGNS, SLEEP, THREAD, has_timers, may_answer, user_frame
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.stacks.frames import calls, has, inner_machinery, is_user
-from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, opens_pipe
+from mpmon.diagnosis.stacks.waits import ENDS_OF_PROCESSES, Wait, context, in_barrier, opens_pipe
 from mpmon.diagnosis.state.history import ThreadKey
 from mpmon.diagnosis.state.job_state import JobState
 from mpmon.diagnosis.stuck.manager_calls import MANAGERS_FILE
@@ -57,6 +57,8 @@ def stands_by(job: JobState, graph: Graph, key: ThreadKey) -> bool:
 
 def rests(job: JobState, key: ThreadKey) -> bool:
     """The thread has nothing to do until it is given something: nobody waits for what it would do by itself."""
+    if in_barrier(job.stacks.get(key)):
+        return False
     return job.wait_state(key).idle or job.only_polls(key) or job.only_sleeps(key) or _only_consumes(job, key)
 
 
@@ -119,7 +121,7 @@ def _only_consumes(job: JobState, key: ThreadKey) -> bool:
     return kind is Wait.QUEUE_GET and any(item.kind == "pipe" for item in job.waits_on(key))
 
 
-_GIVEN = frozenset({*SIGNS, *ENDS_OF_TASKS, "queue get", SLEEP})
+_GIVEN = frozenset({*SIGNS, *ENDS_OF_TASKS, "queue get", SLEEP, REQUESTS})
 """What tasks wait for that only take what they are given."""
 
 
