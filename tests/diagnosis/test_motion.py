@@ -8,10 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from mpmon.diagnosis import Memo
 from mpmon.diagnosis.progress.motion import Motion, motion, same_since
 from mpmon.diagnosis.state.history import Sample, ThreadHistory
+from mpmon.diagnosis.state.job_state import JobState
 from mpmon.model import BY_CLOCK, ONLY_COUNTED, SOURCE_NOT_KNOWN, Blocked, Stack, variable_number
-from tests.builders import START, blocked, frame, running, stack, thread
+from tests.builders import (
+    ROOT,
+    START,
+    blocked,
+    frame,
+    history,
+    kernel_object,
+    process,
+    running,
+    snapshot,
+    stack,
+    thread,
+)
 
 WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
 FETCH = "torch/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch"
@@ -312,3 +326,23 @@ def test_since_when_it_stands() -> None:
 
 def test_since_when_one_stands_that_did_not_run() -> None:
     assert same_since(past((0, item(9, index=1, at=0), blocked("futex")), ran_at=-60)) == START - 60
+
+
+@pytest.mark.parametrize(("limit", "stands_s"), [(2**64 - 1, 2.0), (1000, 8.0)])
+def test_an_event_loop_without_timers_stands_since_something_last_came(limit: int, stands_s: float) -> None:
+    """It is seen running once, at the same place as in its waits before and after that."""
+    in_loop = ("/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "serve.py:40 <module>")
+
+    def waits(second: int) -> Blocked:
+        ran_at = START + (6.0 if second >= 6 else 0.0)
+        return blocked("epoll_wait", "socket:1", args=(5, 0, 1, limit), ran_at=ran_at)
+
+    rounds = [
+        snapshot(
+            process(), thread(slices=1 + (second >= 4) + 4 * (second >= 6)), stack("main", *in_loop, at=second),
+            running() if second in (4, 5) else waits(second), kernel_object("socket:1"), at=float(second),
+        )
+        for second in range(9)
+    ]  # fmt: skip
+    job = JobState(history(*rounds), rounds[-1], Memo())
+    assert job.now - job.stands_since((ROOT, ROOT)) == pytest.approx(stands_s, abs=0.1)

@@ -29,7 +29,7 @@ from mpmon.diagnosis.progress.state_change import (
     retried_in_vain_since,
     same_answer_since,
 )
-from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQUESTS, Wait, polled
+from mpmon.diagnosis.stacks.waits import COMES_BY_READING, EXCHANGES, LOCKS, REQUESTS, Wait, has_no_limit, polled
 from mpmon.diagnosis.state.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.state.thread_waits import ThreadWaits
 from mpmon.diagnosis.thresholds import LOOKS_SPAN_S, POLLS_SHARE
@@ -159,6 +159,9 @@ class ThreadMotions(ThreadWaits):
         asks_since = self.asks_since(key)
         if past is None or asks_since is not None:
             return self.now if asks_since is None else asks_since
+        if self.local_wait(key).kind is Wait.EVENT_LOOP and has_no_limit(self.blocked.get(key)):
+            # A loop without timers runs only because something has come.
+            return past.ran_at
         stands = self.memory.same(("stands", key), same_since, past)
         # A loop that polls begins to stand once its answer no longer changes.
         return max(stands, self._polled_since(key, past) or stands)

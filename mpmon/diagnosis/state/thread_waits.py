@@ -369,7 +369,7 @@ def _for_signal(index: ThreadWaits, key: ThreadKey, found: WaitState) -> WaitSta
     own = key[0] == index.snapshot.root_pid or kind in _PROGRAMS
     if key[0] != key[1] or blocked is None or not (own or kind == "process"):
         return None
-    if in_call(index.stacks.get(key), TURNS):
+    if found.kind is not Wait.EVENT_LOOP and in_call(index.stacks.get(key), TURNS):
         # A task holds up its event loop.
         return None
     stays = (
