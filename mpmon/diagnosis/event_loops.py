@@ -74,6 +74,8 @@ class EventLoops:
         pid = key[0]
         may_be_called = self._job.processes[pid].catches_term or self._job.may_be_called(pid)
         hears = self._is_connected(key) or any(item.listens for item in self._job.waits_on(key))
+        # A library's native threads may be in a loop that watches connections, and wake this one.
+        hears = hears or bool(self._job.natives_at_work(pid)) or bool(self._job.native_loops(pid))
         if self._job.wait_state(key).kind is not Wait.EVENT_LOOP or may_be_called or hears:
             return ()
         return resting(self.known(key))

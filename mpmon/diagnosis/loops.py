@@ -16,6 +16,9 @@ A loop is called stuck only if all its tasks but such sleepers are, or if some o
 that ended tasks have left locked, or for each other's ends, in a circle: nothing else in the loop can help these. A
 task may legitimately wait for an event that nobody sets: a service runs forever that way. So that counts only if
 another task waits for this one.
+
+A loop rests if none of its tasks goes on by itself: each only reports, only polls, or waits for another task, a thread, a
+child or a future. That it wakes up for those that report or poll is no progress: it waits for whoever is left.
 """
 
 from __future__ import annotations

@@ -19,6 +19,10 @@ that may have ended; external parties; tasks that a library runs, of which one t
 that only wait for idle threads; a cycle of assumed edges; and, if edges say only that *any* target could help, the waiters
 whose helper is unknown.
 
+A root blocker that polls shows no edge, as what it looks for is not known.  If a thread or a child that might bring it is in a
+closed set of its own, in which the poller is not, that set's root blockers are meant.  Threads that stand beside (a heartbeat,
+one that takes jobs or waits until it is told to stop) are root blockers only if nobody else is.
+
 Every edge has a *basis*, the source that names its targets (the kernel, a ledger, memory, frames), and its evidence in words
 that a person can check.  An edge whose targets are merely the candidates that could help is *assumed*; any other is *exact*.
 

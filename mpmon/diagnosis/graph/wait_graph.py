@@ -123,12 +123,16 @@ class Graph:
             core, among = members, []
         core_of_all = self._core(members, progressing)
         root_blockers, ending = self._root_blockers(members, core_of_all, progressing)
-        if among and all(self._waits_beside(root) for root in root_blockers):
+        root_blockers = root_blockers or self._waiting(core_of_all)
+        needed = {target for key in acting if (edge := self.node(key).edge) and edge.exact for target in edge.targets}
+        if among and not any(self._acts(root) or root in needed for root in root_blockers):
             return core, among, ending
-        return core_of_all, root_blockers or self._waiting(core_of_all), ending
+        return core_of_all, root_blockers, ending
 
-    def _waits_beside(self, target: Target) -> bool:
-        return isinstance(target, tuple) and self.node(target).bystander and self.node(target).status is Status.WAITS
+    def _acts(self, target: Target) -> bool:
+        """It is none of those that stand beside and wait themselves."""
+        node = self.node(target) if isinstance(target, tuple) else None
+        return node is None or not node.bystander or node.status is not Status.WAITS
 
     def _is_helped(self, node: Node) -> bool:
         """Shortcut: any target suffices and one is live, so the other targets need not be visited."""
