@@ -78,9 +78,9 @@ def node(job: JobState, key: ThreadKey) -> Node:
     found = next(answer for way in WAYS if (answer := way(job, key)) is not None)
     waits = isinstance(found, WaitEdge)
     row = Node(key, Status.WAITS, found) if waits else Node(key, found)
-    polls = row.status is Status.LEAF and job.motion(key) is Motion.POLLING
-    asks = _might_bring(job, key) if polls else ()
-    return msgspec.structs.replace(row, polls=polls, asks=asks, bystander=_stands_beside(job, row))
+    looks = row.status is Status.LEAF and job.motion(key) is Motion.POLLING
+    asks = _might_bring(job, key) if looks else ()
+    return msgspec.structs.replace(row, polls=looks, asks=asks, bystander=_stands_beside(job, row))
 
 
 def _might_bring(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
