@@ -86,10 +86,10 @@ def node(job: JobState, key: ThreadKey) -> Node:
 def _might_bring(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
     """The other threads of its process, and its children, but those that do nothing for others."""
     others = (*job.others_at_work(key), *((pid, pid) for pid in job.helpmates(key[0])))
-    return tuple(other for other in others if not _only_beats(job, other))
+    return tuple(other for other in others if not _does_nothing_for_others(job, other))
 
 
-def _only_beats(job: JobState, key: ThreadKey) -> bool:
+def _does_nothing_for_others(job: JobState, key: ThreadKey) -> bool:
     """It sleeps in an endless loop that asks for nothing."""
     beats = key[0] != key[1] and job.tests(key) == () and job.motion(key) is Motion.POLLING
     return beats or job.keeps_books(key) or job.only_sleeps(key)
@@ -101,7 +101,7 @@ def _stands_beside(job: JobState, found: Node) -> bool:
     """
     key = found.key
     if found.status is Status.LEAF:
-        return job.only_polls(key) or _only_beats(job, key)
+        return job.only_polls(key) or _does_nothing_for_others(job, key)
     return found.edge is not None and (_listens(job, key) or job.only_polls(key) or _takes_jobs(job, key))
 
 
